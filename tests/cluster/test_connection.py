@@ -275,7 +275,7 @@ async def test_credentials_are_read_again_when_refused() -> None:
         return web.Response(body=b"{}")
 
     async with served(handler, lambda: next(tokens)) as api:
-        watch = asyncio.create_task(read(api))
+        watch, former = asyncio.create_task(read(api)), api._session  # noqa: SLF001
         await watched.wait()
         valid = "new"
         answers = await asyncio.gather(*(api.request("GET", "/api") for _ in range(5)))
@@ -286,8 +286,8 @@ async def test_credentials_are_read_again_when_refused() -> None:
         # There is no third token: were credentials read again so soon, that would show.
         valid = "newest"
         assert (await api.request("GET", "/api")).status == 401
-        assert len(api._sessions) == 2  # noqa: SLF001
-        assert api._sessions[0].closed  # noqa: SLF001
+        assert former.closed
+        assert not api._session.closed  # noqa: SLF001
 
 
 async def test_credentials_that_cannot_be_read() -> None:

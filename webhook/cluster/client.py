@@ -1,14 +1,4 @@
-"""What a Kubernetes API server is asked, and how its answers are read, whatever it stores; its errors.
-
-ApiError                    base of all errors of this package
-├── ConfigurationError      no API server is configured, or the configuration cannot be used
-├── UnreachableError        no answer: connection refused, timed out or aborted, or not the expected server
-│   ├── SilenceError        a watch that sent nothing for too long, or that did not end in time
-│   └── OversizeError       an answer that is too large
-├── UnreadableError         what is stored, and cannot be read
-└── StatusError             an answer with an error status
-    .status, .reason, .message, .retry_after
-"""
+"""What a Kubernetes API server is asked, and how its answers are read, whatever it stores; its errors."""
 
 import asyncio
 from collections import deque

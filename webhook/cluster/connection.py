@@ -308,7 +308,6 @@ class Connection:
         self.unread: deque[Unread] = deque(maxlen=MAX_UNREAD)
         self._load = load
         self._session = _Session(client)
-        self._sessions = [self._session]
         self._renewal = asyncio.Lock()
         self._renewed_at = -math.inf
 
@@ -352,8 +351,8 @@ class Connection:
             yield await stack.enter_async_context(contextlib.aclosing(whole_lines()))
 
     async def close(self) -> None:
-        for session in self._sessions:
-            await session.close()
+        # Those that were replaced are closed by the last of their requests.
+        await self._session.close()
 
     async def _open(
         self, stack: contextlib.AsyncExitStack, call: _Request, limit: aiohttp.ClientTimeout
@@ -383,7 +382,6 @@ class Connection:
             except ConfigurationError:
                 # The file may be in the middle of a replacement: the session stays, and the caller gets the server's answer.
                 return False
-            self._sessions = [*(session for session in self._sessions if not session.closed), self._session]
         await used.leave()
         return True
 

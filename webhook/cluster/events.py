@@ -64,7 +64,6 @@ class _Seen(msgspec.Struct):
 
 
 _decode_seen = msgspec.json.Decoder(_Seen).decode
-_decode_any = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 async def write_event(api: Api, subject: Subject, type_: Type, reason: str, message: str) -> None:
@@ -100,8 +99,7 @@ async def _counted(api: Api, path: str, event: dict[str, Any]) -> bool:
     answer = await api.request("GET", path)
     if answer.status == HTTPStatus.NOT_FOUND:
         return False
-    body = answer.accepted()
-    seen, whole = read_as(path, body, _decode_seen), read_as(path, body, _decode_any)
+    seen, whole = read_as(path, answer.accepted(), _decode_seen), answer.object()
     if seen.involved.resource_version == event["involvedObject"]["resourceVersion"] != "":
         return True
     whole |= {key: event[key] for key in ("involvedObject", "lastTimestamp")}

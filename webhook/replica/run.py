@@ -48,7 +48,6 @@ from webhook.server.reviews import (
     Decide,
     Described,
     Journal,
-    Kind,
     Knowledge,
     Mutation,
     NamespaceSource,
@@ -261,7 +260,7 @@ async def running(service: Service, options: Options, background: Background | N
     mutation = Mutation(known, service.decide, Journal(log, ReviewLines(log), metrics))
     validation = Validation(known, judge_pod, Journal(judging, ReviewLines(judging)))
 
-    def handler(kind: Kind, count: Count, log: FilteringBoundLogger) -> tuple[str, Handler]:
+    def handler(kind: Mutation | Validation, count: Count, log: FilteringBoundLogger) -> tuple[str, Handler]:
         return hdrs.METH_POST, Reviews(kind, cluster, lifecycle, limits, in_flight, metrics, count, log).handle
 
     routes = {

@@ -114,7 +114,7 @@ async def _received(request: web.BaseRequest, limits: Limits, in_flight: InFligh
     connection = cast("HttpProtocol", request.protocol)
     reading = BodyReading(asyncio.timeout(limits.body_time))
     in_flight.readings[reading] = None
-    connection.reading(waits=True)
+    connection.heed(waited_for=True)
     try:
         async with reading.deadline:
             chunks = []
@@ -135,7 +135,7 @@ async def _received(request: web.BaseRequest, limits: Limits, in_flight: InFligh
         raise HttpError(HTTPStatus.BAD_REQUEST, "the body is incomplete") from None
     finally:
         in_flight.end(reading)
-        connection.reading(waits=False)
+        connection.heed(waited_for=False)
 
 
 async def _drained(request: web.BaseRequest, head: bytes, received: int, limits: Limits) -> LargeBodyError:

@@ -127,6 +127,7 @@ class Connections:
         failures: failed handshakes by reason.
         waiting: the connections that the server waits for, the longest first.
         headers: bytes in incomplete headers.
+        open: all connections, also those in a handshake.
         sweeps: how often was swept.
         header_sweeps: sweeps from the begin of a header to the one that drops its connection.
         request_sweeps: the same for a request whose handler begins.
@@ -140,7 +141,7 @@ class Connections:
         self.waiting: dict[HttpProtocol, None] = {}
         self.headers = 0
         self.sweeps = 0
-        self._all: set[HttpProtocol] = set()
+        self.open: set[HttpProtocol] = set()
         self._pause = min(limits.header_time, limits.request_time) / SWEEPS
         # One sweep more, since part of the time to the next one is over.
         self.header_sweeps, self.request_sweeps = (
@@ -148,14 +149,14 @@ class Connections:
         )
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self.open)
 
-    def open(self, accepted: socket.socket, protocol: "HttpProtocol", context: ssl.SSLContext | None) -> None:
+    def begin(self, accepted: socket.socket, protocol: "HttpProtocol", context: ssl.SSLContext | None) -> None:
         """Begin a connection, over TLS if there is a context; close it if there are too many, and none can be closed."""
-        if len(self._all) >= self.most and not self.evict():
+        if len(self.open) >= self.most and not self.evict():
             accepted.close()
             return
-        self._all.add(protocol)
+        self.open.add(protocol)
         self.waiting[protocol] = None
         protocol.opening = asyncio.create_task(self._open(accepted, protocol, context))
 
@@ -178,7 +179,7 @@ class Connections:
             error.__traceback__ = None
         finally:
             protocol.opening = None
-            if not protocol.is_open:
+            if protocol.transport is None:
                 protocol.connection_lost(None)
 
     def evict(self) -> bool:
@@ -191,15 +192,9 @@ class Connections:
         longest.abort()
         return True
 
-    def heed(self, connection: "HttpProtocol", *, waited_for: bool) -> None:
-        """Note whether the server waits for a connection from now on."""
-        self.waiting.pop(connection, None)
-        if waited_for and connection in self._all:
-            self.waiting[connection] = None
-
     def forget(self, connection: "HttpProtocol") -> None:
         """Count a connection no longer: it has ended, or is about to."""
-        self._all.discard(connection)
+        self.open.discard(connection)
         self.waiting.pop(connection, None)
         connection.drop_header()
 
@@ -208,7 +203,7 @@ class Connections:
         while True:
             await asyncio.sleep(self._pause)
             self.sweeps += 1
-            self.abort([connection for connection in self._all if connection.is_late])
+            self.abort([connection for connection in self.open if connection.is_late])
 
     async def dismiss(self) -> None:
         """Close the idle connections after a last answer, and wait until their clients have closed them, too.
@@ -216,15 +211,15 @@ class Connections:
         A socket closed before that would reset the connection under a request that is on its way, and lose the answer. A new
         connection is closed last: Go's client has no other try for a request with which it opened one.
         """
-        new = {connection for connection in self._all if connection.is_new}
-        closing = {connection for connection in self._all - new if connection.dismiss()}
-        await soon(lambda: not self._all & (new | closing), self.limits.linger)
-        for connection in self._all - closing:
+        new = {connection for connection in self.open if connection.is_new}
+        closing = {connection for connection in self.open - new if connection.dismiss()}
+        await soon(lambda: not self.open & (new | closing), self.limits.linger)
+        for connection in self.open - closing:
             connection.dismiss()
 
     def abort(self, connections: "Iterable[HttpProtocol] | None" = None) -> None:
         """Drop connections, by default all of them."""
-        for connection in tuple(self._all if connections is None else connections):
+        for connection in tuple(self.open if connections is None else connections):
             connection.abort()
 
 
@@ -254,11 +249,6 @@ class HttpProtocol(web.RequestHandler):
         self._wire: asyncio.Transport | None = None
         self._deadline = self._header = 0
         self._busy = False
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the handshake is over."""
-        return self._wire is not None
 
     @property
     def is_late(self) -> bool:
@@ -304,14 +294,16 @@ class HttpProtocol(web.RequestHandler):
         self._connections.waiting.pop(self, None)
         self.drop_header()
 
-    def reading(self, *, waits: bool) -> None:
-        """Note whether the handler waits for the rest of the body."""
-        self._connections.heed(self, waited_for=waits)
-
     def answered(self) -> None:
         """Note that the handler has returned; the deadline applies until the answer is sent."""
         self._busy = False
-        self._connections.heed(self, waited_for=True)
+        self.heed(waited_for=True)
+
+    def heed(self, *, waited_for: bool) -> None:
+        """Note whether the server waits for the client from now on."""
+        self._connections.waiting.pop(self, None)
+        if waited_for and self in self._connections.open:
+            self._connections.waiting[self] = None
 
     def drop_header(self) -> None:
         """Release the memory that an incomplete header counted for."""
@@ -399,7 +391,7 @@ async def listening(
     server = web.Server(handler)
 
     def begin(accepted: socket.socket) -> None:
-        connections.open(accepted, HttpProtocol(server, connections, log), context)
+        connections.begin(accepted, HttpProtocol(server, connections, log), context)
 
     work = [asyncio.create_task(connections.run())]
     work += [asyncio.create_task(_accept(each, begin, connections, log)) for each in sockets]

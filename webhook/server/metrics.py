@@ -110,7 +110,7 @@ class Metrics(Collector):
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
-    def review(self, series: Series, *, seconds: float, size: int) -> None:
+    def review(self, series: Series, seconds: float, size: int) -> None:
         """Count one review."""
         self._reviews[series] = self._reviews.get(series, 0) + 1
         self._seconds.add(seconds)
@@ -148,9 +148,8 @@ class Metrics(Collector):
         """Add bugs that another module counts."""
         self._bugs_beside.append(others)
 
-    def validation(self, series: Series, *, seconds: float, size: int) -> None:
+    def validation(self, series: Series, _seconds: float, _size: int) -> None:
         """Count one validating review; bugs and HTTP errors are counted together with those of other reviews."""
-        del seconds, size
         outcome, reason, _ = series
         key = outcome if outcome in {"denied", "failed"} else "allowed", reason
         self._validations[key] = self._validations.get(key, 0) + 1

@@ -267,25 +267,13 @@ async def _of_new_pod(body: bytes, known: Knowledge, judge: Judge, journal: Jour
     return uid, decision
 
 
-class Kind(Protocol):
-    """One kind of reviews."""
-
-    async def decided(self, body: bytes) -> Decided:
-        """Decide on a review.
-
-        Raises:
-            UndecodableError: it has to be decided `unread`; so have those with any of `UNDECODABLE`.
-            ReviewError: it is none.
-            NotNowError: it has to be repeated.
-        """
-
-    async def unread(self, request: ReviewHead, what: str) -> Decision:
-        """Decide on a review of which a part cannot be read, and why not."""
-
-
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """Decides about new pods."""
+    """Decides about new pods.
+
+    As `Validation`, it decides on a review, or on one of which a part cannot be read, and why not. A `NotNowError` says that
+    it has to be repeated.
+    """
 
     known: Knowledge
     decide: Decide
@@ -457,18 +445,15 @@ def _templates(data: dict[str, Any], change: ObjectReview, kinds: Kinds) -> Iter
 _FAILED: Final = ("failed", Reason.INTERNAL_ERROR.slug, "none")
 
 
-class Count(Protocol):
-    """Counts the reviews of one endpoint."""
-
-    def __call__(self, series: Series, *, seconds: float, size: int) -> None:
-        """Count one review."""
+Count: TypeAlias = Callable[[Series, float, int], None]
+"""Counts a review of one endpoint: its outcome, seconds, and bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reviews:
     """The handler of one endpoint."""
 
-    kind: Kind
+    kind: Mutation | Validation
     peers: Peers | None
     lifecycle: Lifecycle
     limits: Limits
@@ -523,9 +508,9 @@ class Reviews:
         except NotNowError as error:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, str(error), RETRY_AFTER) from error
         except Exception as error:
-            self.count(_FAILED, seconds=time.perf_counter() - started, size=len(body))
+            self.count(_FAILED, time.perf_counter() - started, len(body))
             raise self._bug(body, error) from error
-        self.count(decision.series, seconds=time.perf_counter() - started, size=len(body))
+        self.count(decision.series, time.perf_counter() - started, len(body))
         return ReviewAnswer(answer)
 
     async def _decided(self, body: bytes, too_large: LargeBodyError | None) -> tuple[bytes, Decision]:
