@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree as ET
 
@@ -15,7 +16,6 @@ from tests.cluster.config_maps import vendor
 from webhook.cli.commands.check import as_json, as_text, formatted
 from webhook.cli.terminal import WIDTH
 from webhook.doctor.checks import CHECKS
-from webhook.doctor.facts import ClusterFacts
 from webhook.doctor.result import Check, FileLine, Result, error, ok, warning
 
 CHECKED = Path(__file__).parent / "golden" / "checked"
@@ -228,7 +228,7 @@ def test_denied_pods(run: Run, tmp_path: Path, kind: str) -> None:
 LONG = " ".join(["word"] * 60)
 
 
-def found(*results: Result) -> list[tuple[Check[ClusterFacts], Result]]:
+def found(*results: Result) -> list[tuple[Check[Any], Result]]:
     """Results of the first checks from the API server on."""
     return list(zip([each for each in CHECKS[1:] if each.name != "replicas"], results, strict=False))
 

@@ -24,7 +24,7 @@ from webhook.cluster.mending import MAX_DEPTH, mended, split
 from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
 from webhook.cluster.reflector import Reflector
 from webhook.cluster.registration.wanted import Site
-from webhook.doctor.facts import Item
+from webhook.doctor.reading import Item
 from webhook.mapping.load import load_policy
 from webhook.pod import OwnerReference
 from webhook.replica import in_cluster

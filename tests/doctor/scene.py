@@ -1,18 +1,21 @@
-"""A healthy installation as facts, and changes to it."""
+"""A healthy installation as its API server answers, and changes to it."""
 
+import asyncio
 import base64
 import copy
 import datetime as dt
-from dataclasses import replace
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import cache
-from typing import Any
-
-import msgspec
+from typing import Any, NamedTuple, TypeAlias
+from unittest import mock
 
 from certs.x509 import Pair, issue, make_ca
 from webhook import __version__
-from webhook.admission.decision import Namespace
-from webhook.cluster.client import Object
+from webhook.cluster.client import Answer, Object, Unread
+from webhook.cluster.configuration import policies
 from webhook.cluster.configuration.compatibility import DocumentCache
 from webhook.cluster.configuration.config_maps import ConfigMap
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
@@ -25,27 +28,27 @@ from webhook.cluster.registration.wanted import (
     registration,
     wanted_by,
 )
-from webhook.doctor.checks import CHECKS
-from webhook.doctor.facts import INSTALLER as INSTALLER_LABEL
-from webhook.doctor.facts import (
-    ClusterFacts,
-    DryRun,
-    HandshakeResult,
-    Item,
-    Node,
-    ReportedEvent,
-    ResourceSlice,
-    Scheduler,
-    StoredCertificates,
-    Workload,
-)
-from webhook.doctor.result import Missing, Result
-from webhook.pod import Pod, decode_pod
+from webhook.doctor import certificates, reading
+from webhook.doctor.certificates import HandshakeResult
+from webhook.doctor.checks import CHECKS, made
+from webhook.doctor.reading import ClusterReader
+from webhook.doctor.result import Result
+from webhook.mapping.load import load_policy
+from webhook.mapping.model.policy import Policy
 
+Facts: TypeAlias = Mapping[str, Any]
 NOW = dt.datetime(2026, 5, 4, tzinfo=dt.UTC)
+LONG_AGO = (NOW - dt.timedelta(hours=1)).isoformat()
 URL = "https://webhook.example/mutate"
 ADDRESS = "webhook.example:443"
-REFUSED = Missing('things is forbidden: User "u" cannot list resource "things"')
+
+
+def refused(message: str, status: int = 403) -> Answer:
+    """What an API server answers that refuses."""
+    return Answer(status, json.dumps({"message": message}).encode())
+
+
+REFUSED = refused('things is forbidden: User "u" cannot list resource "things"')
 SHIM = "/usr/local/vgpu-shim"
 PLUGINS = "/var/lib/kubelet/device-plugins"
 
@@ -54,27 +57,46 @@ OTHER = make_ca("other", NOW - dt.timedelta(days=10))
 LEAF = issue(AUTHORITY, ["webhook.example"], NOW - dt.timedelta(days=10))
 
 
+def config_map(name: str, key: str, text: str = "", **labels: str) -> Object:
+    """A ConfigMap, with labels of ours."""
+    ours = {f"vgpu-webhook.io/{label}": value for label, value in labels.items()}
+    return {"metadata": {"name": name, "labels": ours}, "data": {key: text}}
+
+
+def outcome(settings: str = "target: nvidia\n", **texts: str) -> tuple[Object, ...]:
+    """ConfigMaps with settings, and with mappings by name."""
+    header = "apiVersion: vgpu-webhook.io/v1alpha1\n"
+    maps = [config_map("vgpu-webhook-settings", "settings.yaml", header + settings)]
+    return (*maps, *(config_map(name, "mapping.yaml", text, mapping="true") for name, text in texts.items()))
+
+
 _DOCUMENTS = DocumentCache()
 
 
 @cache
-def outcome(**texts: str) -> PolicyOutcome:
-    """What ConfigMaps come to: `settings`, and mappings by name."""
-    settings = texts.pop("settings", "target: nvidia\n")
-    header = "apiVersion: vgpu-webhook.io/v1alpha1\n"
-    maps = [ConfigMap("vgpu-webhook-settings", {"settings.yaml": header + settings}, {})]
-    label = {"vgpu-webhook.io/mapping": "true"}
-    maps += [ConfigMap(name, {"mapping.yaml": text}, label) for name, text in texts.items()]
-    return policy_of(maps, {}, _DOCUMENTS)
+def _cached(maps: tuple[tuple[str, tuple[Any, ...], tuple[Any, ...]], ...]) -> PolicyOutcome:
+    return policy_of([ConfigMap(name, dict(data), dict(labels)) for name, data, labels in maps], {}, _DOCUMENTS)
+
+
+def made_of(maps: Any, *_: object) -> PolicyOutcome:
+    """What ConfigMaps come to, compiled once."""
+    return _cached(tuple((each.name, (*each.data.items(),), (*each.labels.items(),)) for each in maps))
+
+
+def policy_with(maps: Sequence[Object]) -> Policy:
+    """The policy that the webhook makes of them."""
+    return made_of(
+        [ConfigMap(each["metadata"]["name"], each["data"], each["metadata"]["labels"]) for each in maps]
+    ).policy
 
 
 def registered(
-    made: PolicyOutcome, authority: Pair = AUTHORITY, *, service: bool = False, kind: ConfigurationKind = MUTATING
+    maps: Sequence[Object], authority: Pair = AUTHORITY, *, service: bool = False, kind: ConfigurationKind = MUTATING
 ) -> Object:
     """The webhook configuration as the webhook writes it."""
     address = ServiceReference("gpu", "vgpu-webhook") if service else URL
     site = Site(address, authority.certificate_pem, "gpu")
-    return registration(wanted_by(made.policy, kind), site, version=__version__)
+    return registration(wanted_by(policy_with(maps), kind), site, version=__version__)
 
 
 def configuration(name: str, **changes: Any) -> Object:
@@ -84,12 +106,12 @@ def configuration(name: str, **changes: Any) -> Object:
     return {"metadata": {"name": name}, "webhooks": [hook]}
 
 
-def pod(name: str, limits: dict[str, str] | None = None, **metadata: Any) -> Pod:
+def pod(name: str, limits: dict[str, str] | None = None, phase: str = "Running", **metadata: Any) -> Object:
     """A pod with one container."""
     resources = {"limits": limits or {}, "requests": limits or {}}
     container = {"name": "main", "image": "app", "resources": resources}
     spec = {"containers": [container], "nodeName": "n1", "schedulerName": metadata.pop("scheduler", None)}
-    return decode_pod(msgspec.json.encode({"metadata": {"name": name, **metadata}, "spec": spec}))
+    return {"metadata": {"name": name, **metadata}, "spec": spec, "status": {"phase": phase}}
 
 
 DONE = pod(
@@ -101,25 +123,26 @@ DONE = pod(
 """A pod as the webhook has left it."""
 
 
-def space(name: str, **ours: str) -> Namespace:
+def space(name: str, **ours: str) -> Object:
     """An opted-in namespace with labels of ours."""
     labels = {f"vgpu-webhook.io/{key}": value for key, value in {"inject": "enabled", **ours}.items()}
-    return Namespace(name, labels | {"kubernetes.io/metadata.name": name})
+    return {"metadata": {"name": name, "labels": labels | {"kubernetes.io/metadata.name": name}}}
 
 
-def node(name: str, *resources: str, labels: dict[str, str] | None = None) -> Node:
+def node(name: str, *resources: str, labels: dict[str, str] | None = None) -> Object:
     """A node with one of each of these resources."""
-    data = {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": dict.fromkeys(resources, "1")}}
-    return msgspec.convert(data, Node)
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "status": {"allocatable": {**dict.fromkeys(resources, "1"), "volcano.sh/vgpu-cores": "0"}},
+    }
 
 
-def device_class(name: str, resource: str | None = None) -> Item:
+def device_class(name: str, resource: str | None = None) -> Object:
     """A DeviceClass with an extended resource."""
-    spec = {} if resource is None else {"extendedResourceName": resource}
-    return msgspec.convert({"metadata": {"name": name}, "spec": spec}, Item)
+    return {"metadata": {"name": name}, "spec": {} if resource is None else {"extendedResourceName": resource}}
 
 
-def resource_slice(driver: str, *capacities: str, shared: bool = True, generation: int = 1) -> ResourceSlice:
+def resource_slice(driver: str, *capacities: str, shared: bool = True, generation: int = 1) -> Object:
     """A ResourceSlice with one device."""
     device = {
         "name": "card",
@@ -127,53 +150,77 @@ def resource_slice(driver: str, *capacities: str, shared: bool = True, generatio
         "capacity": {name: {"value": "1"} for name in capacities},
     }
     spec = {"driver": driver, "pool": {"name": "p", "generation": generation}, "devices": [device]}
-    return msgspec.convert({"metadata": {"name": "s"}, "spec": spec}, ResourceSlice)
+    return {"metadata": {"name": "s"}, "spec": spec}
 
 
-def event(reason: str, kind: str, name: str, message: str, **more: Any) -> ReportedEvent:
+def event(reason: str, kind: str, name: str, message: str, **more: Any) -> Object:
     """A Warning Event of the webhook."""
-    data = {"reason": reason, "involvedObject": {"kind": kind, "name": name}, "message": message, **more}
-    return msgspec.convert(data, ReportedEvent)
+    of = {"source": {"component": "vgpu-webhook"}, "type": "Warning", "metadata": {"name": f"{name}.1"}}
+    return {**of, "reason": reason, "involvedObject": {"kind": kind, "name": name}, "message": message, **more}
 
 
-def secret(serving: Pair | None, *cas: Pair) -> StoredCertificates:
+def secret(serving: Pair | None, *cas: Pair) -> Object:
     """The webhook's Secret."""
-    data = {"tls.crt": "" if serving is None else bundle(serving), "ca.crt": bundle(*cas)}
-    return msgspec.convert({"data": data}, StoredCertificates)
+    return {"data": {"tls.crt": "" if serving is None else bundle(serving), "ca.crt": bundle(*cas), "tls.key": "%"}}
 
 
-def daemon_set(name: str, *folders: str, ready: int = 1, wanted: int = 1, **labels: str) -> Workload:
-    """A DaemonSet that mounts folders of the node."""
-    volumes = [{"name": "v", "hostPath": {"path": folder}} for folder in folders]
-    data = {
-        "metadata": {
-            "namespace": "gpu",
-            "name": name,
-            "labels": {f"app.kubernetes.io/{key}": text for key, text in labels.items()},
-        },
-        "spec": {"template": {"spec": {"volumes": volumes}}},
-        "status": {"desiredNumberScheduled": wanted, "numberReady": ready},
-    }
-    return msgspec.convert(data, Workload)
+DEPLOYED: Object = {
+    "metadata": {"name": "vgpu-webhook", "labels": {"app.kubernetes.io/component": "webhook"}},
+    "spec": {"replicas": 2},
+}
 
 
-DEPLOYED = msgspec.convert({"metadata": {"name": "vgpu-webhook"}, "spec": {"replicas": 2}}, Item)
-
-
-def started_with(*options: str) -> Item:
+def started_with(*options: str) -> Object:
     """The webhook's Deployment with these options of `serve`."""
     containers = [{"name": "webhook", "args": ["serve", *options]}]
-    return msgspec.structs.replace(DEPLOYED, spec={"replicas": 2, "template": {"spec": {"containers": containers}}})
+    return DEPLOYED | {"spec": {"replicas": 2, "template": {"spec": {"containers": containers}}}}
 
 
-def replica(name: str, phase: str = "Running", *containers: Object, **conditions: str | Object) -> Item:
+def replica(name: str, phase: str = "Running", *containers: Object, **conditions: str | Object) -> Object:
     """A pod of the webhook, with statuses of its containers."""
     stated = [
         {"type": kind, **(state if isinstance(state, dict) else {"status": state})}
         for kind, state in conditions.items()
     ]
     status = {"phase": phase, "conditions": stated, "containerStatuses": list(containers)}
-    return msgspec.convert({"metadata": {"name": name}, "status": status}, Item)
+    return {"metadata": {"name": name, "labels": {"app.kubernetes.io/component": "webhook"}}, "status": status}
+
+
+def daemon_set(name: str, *folders: str, ready: int = 1, wanted: int = 1, **labels: str) -> Object:
+    """A DaemonSet that mounts folders of the node; that of the shim is the release's."""
+    volumes = [{"name": "v", "hostPath": {"path": folder}} for folder in folders]
+    return {
+        "metadata": {
+            "namespace": "gpu" if name == "shim" else "kube-system",
+            "name": name,
+            "labels": {f"app.kubernetes.io/{key}": text for key, text in labels.items()},
+        },
+        "spec": {"selector": {"matchLabels": {"app": name}}, "template": {"spec": {"volumes": volumes}}},
+        "status": {"desiredNumberScheduled": wanted, "numberReady": ready},
+    }
+
+
+def placed(name: str, *nodes: str) -> list[Object]:
+    """The pods of a DaemonSet on nodes."""
+    return [{"metadata": {"name": name, "labels": {"app": name}}, "spec": {"nodeName": each}} for each in nodes]
+
+
+def queue(scheduler: str, placed: int = 0, waiting: int = 0, considered: int = 0) -> list[Object]:
+    """Pods of a scheduler: with a node, without one for long, and of these those that it has looked at."""
+    tried = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+    return [
+        {
+            "metadata": {"name": "p", "creationTimestamp": LONG_AGO},
+            "spec": {"schedulerName": scheduler, **({"nodeName": "n1"} if at < placed else {})},
+            "status": {"phase": "Pending", **(tried if placed <= at < placed + considered else {})},
+        }
+        for at in range(placed + waiting)
+    ]
+
+
+def lease(name: str, seconds: float) -> Object:
+    """A Lease that was renewed so long ago."""
+    return {"metadata": {"name": name}, "spec": {"renewTime": (NOW - dt.timedelta(seconds=seconds)).isoformat()}}
 
 
 def bundle(*pairs: Pair) -> str:
@@ -181,51 +228,183 @@ def bundle(*pairs: Pair) -> str:
     return base64.b64encode(b"".join(pair.certificate_pem for pair in pairs)).decode()
 
 
-INSTALLER = daemon_set("shim", SHIM, ready=2, wanted=2, component=INSTALLER_LABEL[1])
+INSTALLER = daemon_set("shim", SHIM, ready=2, wanted=2, component="shim-installer")
 PLUGIN = daemon_set("plugin", PLUGINS)
 LIBRARIES = daemon_set("plugin", PLUGINS, "/usr/local/libraries")
-PLACED = {"gpu/shim": frozenset({"n1", "n2"}), "gpu/plugin": frozenset({"n1"})}
-
 OUTCOME = outcome()
-HEALTHY = ClusterFacts(
-    now=NOW,
-    release="gpu",
-    server="v1.36.3",
-    outcome=OUTCOME,
-    config_maps=[],
-    configurations=[configuration("later"), registered(OUTCOME)],
-    validations=[registered(OUTCOME, kind=VALIDATING)],
-    backend=None,
-    handshakes=[HandshakeResult(ADDRESS, "verified", "", LEAF.certificate)],
-    stored=secret(LEAF, AUTHORITY),
-    namespaces=[space("team"), Namespace("else")],
-    pods={"team": [DONE, pod("plain")]},
-    dry_run=DryRun("team", "nvidia.com/gpu: 1", touched=True),
-    nodes=[node("n1", "cpu", "nvidia.com/gpu"), node("n2", "cpu")],
-    schedulers={"hami-scheduler": Scheduler(3, 0)},
-    awaited=[],
-    deployment=DEPLOYED,
-    replicas=[replica("one", Ready="True"), replica("two", Ready="True")],
-    daemon_sets=[INSTALLER, PLUGIN],
-    placed=PLACED,
-    device_classes=[],
-    resource_slices=[],
-    template_dry_run=None,
-    reported=[],
-)
+TOUCHED = {"metadata": {"annotations": {"vgpu-webhook.io/status": "{}"}}, "spec": {"containers": []}}
+READY = [replica("one", Ready="True"), replica("two", Ready="True")]
+
+HEALTHY: Facts = {
+    "now": NOW,
+    "release": "gpu",
+    "/version": {"gitVersion": "v1.36.3"},
+    "config_maps": OUTCOME,
+    "configurations": [configuration("later"), registered(OUTCOME)],
+    "validations": [registered(OUTCOME, kind=VALIDATING)],
+    "shown": [HandshakeResult(ADDRESS, "verified", "", LEAF.certificate)],
+    "stored": secret(LEAF, AUTHORITY),
+    "namespaces": [space("team"), {"metadata": {"name": "else"}}, {"metadata": {"name": "gpu"}}],
+    "pods": {"team": [DONE, pod("plain"), pod("over", {"nvidia.com/gpu": "1"}, "Succeeded")]},
+    "dry_run": TOUCHED,
+    "/api/v1/nodes": [node("n1", "cpu", "nvidia.com/gpu"), node("n2", "cpu")],
+    "/api/v1/pods": queue("hami-scheduler", 3),
+    "leases": [],
+    "deployments": [DEPLOYED],
+    "replicas": READY,
+    "daemon_sets": [INSTALLER, PLUGIN],
+    "shim_pods": placed("shim", "n1", "n2"),
+    "/api/v1/namespaces/kube-system/pods": placed("plugin", "n1"),
+    "device_classes": [],
+    "slices": [],
+    "template_dry_run": lambda sent: sent,
+    "events": [],
+}
 
 
-def but(**changes: Any) -> ClusterFacts:
+def but(**changes: Any) -> Facts:
     """The healthy installation with these facts instead."""
-    return replace(HEALTHY, **changes)
+    paths = {"server": "/version", "nodes": "/api/v1/nodes", "waiting": "/api/v1/pods", "outcome": "config_maps"}
+    paths |= {"plugin_pods": "/api/v1/namespaces/kube-system/pods"}
+    return {**HEALTHY, **{paths.get(key, key): value for key, value in changes.items()}}
 
 
-def result_of(facts: ClusterFacts, name: str) -> Result:
+def _answers(facts: Facts) -> dict[str, Any]:
+    """By path."""
+    own, resource = f"/api/v1/namespaces/{facts['release']}", "/apis/resource.k8s.io/v1"
+    replicas = facts["replicas"]
+    return {
+        **{path: answer for path, answer in facts.items() if path.startswith("/")},
+        f"{own}/configmaps": facts["config_maps"],
+        f"{own}/configmaps/vgpu-webhook-last-good": 404,
+        MUTATING.collection: facts["configurations"],
+        VALIDATING.collection: facts["validations"],
+        f"{own}/secrets/vgpu-webhook-certificates": facts["stored"],
+        "/api/v1/namespaces": facts["namespaces"],
+        **{f"/api/v1/namespaces/{name}/pods": pods for name, pods in facts["pods"].items()},
+        "POST /api/v1/namespaces/team/pods": facts["dry_run"],
+        "/apis/coordination.k8s.io/v1/leases": facts["leases"],
+        f"/apis/apps/v1/namespaces/{facts['release']}/deployments": facts["deployments"],
+        f"{own}/pods": [*replicas, *facts["shim_pods"]] if isinstance(replicas, list) else replicas,
+        "/apis/apps/v1/daemonsets": facts["daemon_sets"],
+        f"{resource}/deviceclasses": facts["device_classes"],
+        f"{resource}/resourceslices": facts["slices"],
+        f"POST {resource}/namespaces/{facts['release']}/resourceclaimtemplates": facts["template_dry_run"],
+        f"{own}/events": facts["events"],
+        "/api/v1/namespaces/default/events": [],
+    }
+
+
+class Request(NamedTuple):
+    """One request."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    body: Any
+
+
+class Scripted:
+    """An `Api` that answers with facts, by the selectors that it is asked with; what is not there is forbidden."""
+
+    def __init__(self, answers: Mapping[str, Any]) -> None:
+        self.answers = answers
+        self.unread: deque[Unread] = deque()
+        self.requests: list[Request] = []
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+        seconds: float = 10.0,
+    ) -> Answer:
+        """As an API server; only dry runs write."""
+        self.requests.append(Request(method, path, dict(query or {}), copy.deepcopy(body)))
+        assert method == "GET" or query == {"dryRun": "All"}
+        answer = self.answers.get(path if method == "GET" else f"{method} {path}", 403)
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Answer):
+            return answer
+        if isinstance(answer, int):
+            return refused(f"no {path}", answer)
+        if isinstance(answer, list | tuple):
+            return _page([each for each in answer if _is_selected(each, query or {})], query or {})
+        made = answer(copy.deepcopy(body)) if callable(answer) else answer
+        return Answer(201 if method == "POST" else 200, json.dumps(made).encode())
+
+    def lines(self, *_: Any, **__: Any) -> Any:
+        """Nothing is watched."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """There is no connection."""
+
+
+def _page(items: Sequence[Any], query: Mapping[str, str]) -> Answer:
+    """In pages of one."""
+    at = int(query.get("continue", "0"))
+    more = {"continue": str(at + 1)} if at + 1 < len(items) else {}
+    page = {"metadata": {"resourceVersion": "1", **more}, "items": items[at : at + 1]}
+    return Answer(200, json.dumps(page).encode())
+
+
+_FIELDS = {"source": "source.component"}
+
+
+def _is_selected(item: Any, query: Mapping[str, str]) -> bool:
+    """By its selectors, as an API server selects."""
+    labels = item.get("metadata", {}).get("labels") or {}
+    for term in filter(None, query.get("labelSelector", "").split(",")):
+        key, _, value = term.partition("=")
+        if labels.get(key) != value:
+            return False
+    for term in filter(None, query.get("fieldSelector", "").split(",")):
+        key, _, value = term.partition("=")
+        field = item
+        for part in _FIELDS.get(key.rstrip("!"), key.rstrip("!")).split("."):
+            field = (field or {}).get(part)
+        if ((field or "") == value) is key.endswith("!"):
+            return False
+    return True
+
+
+_builtin = cache(load_policy)
+
+
+@asynccontextmanager
+async def cluster(facts: Facts, assumed: Policy | None = None) -> AsyncIterator[tuple[ClusterReader, Scripted]]:
+    """A cluster with these facts, and its API server; its addresses show certificates, and documents are compiled once."""
+    shown: Iterator[HandshakeResult] = iter(facts["shown"] or ())
+    maps = facts["config_maps"]
+
+    async def handshake(*_: object) -> HandshakeResult:
+        return next(shown)
+
+    await asyncio.to_thread(_builtin)
+    if isinstance(maps, list | tuple):
+        await asyncio.to_thread(policy_with, maps)
+    with (
+        mock.patch.object(certificates, "handshake", certificates.handshake if facts["shown"] is None else handshake),
+        mock.patch.object(policies, "policy_of", made_of),
+        mock.patch.object(reading, "load_policy", _builtin),
+    ):
+        api = Scripted(_answers(facts))
+        yield ClusterReader(api, facts["release"], facts["now"], assumed), api
+
+
+async def result_of(facts: Facts, name: str) -> Result:
     """What one check says."""
-    return next(check for check in CHECKS if check.name == name).judge(facts)
+    async with cluster(facts) as (seen, _):
+        ((_, result),) = await made([check for check in CHECKS if check.name == name], seen)
+    return result
 
 
-def amended(change: Any, *, service: bool = False) -> list[Object]:
+def amended(change: Callable[[list[Object]], Any], *, service: bool = False) -> list[Object]:
     """The webhook configurations, with ours as a function has changed its webhooks."""
     ours = copy.deepcopy(registered(OUTCOME, service=service))
     change(ours["webhooks"])

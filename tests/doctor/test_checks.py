@@ -1,16 +1,13 @@
-"""Every check, with facts for each of its ends."""
+"""Every check, in clusters that end it in each of its ways."""
 
 import datetime as dt
 import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 import pytest
 
 from certs.x509 import issue, make_ca
@@ -26,20 +23,27 @@ from tests.doctor.scene import (
     NOW,
     OTHER,
     OUTCOME,
-    PLACED,
     PLUGIN,
     PLUGINS,
+    READY,
     REFUSED,
+    Facts,
     amended,
     bundle,
     but,
+    cluster,
+    config_map,
     configuration,
     daemon_set,
     device_class,
     event,
+    lease,
     node,
     outcome,
+    placed,
     pod,
+    queue,
+    refused,
     registered,
     replica,
     resource_slice,
@@ -49,32 +53,19 @@ from tests.doctor.scene import (
     started_with,
 )
 from webhook import __version__
-from webhook.admission.decision import Namespace
 from webhook.cli.commands.check import as_json, as_text
-from webhook.cluster.client import ObjectMetadata
-from webhook.cluster.configuration.compatibility import DocumentCache
-from webhook.cluster.configuration.config_maps import StoredConfigMap
-from webhook.cluster.configuration.policies import policy_of
+from webhook.cluster.client import Object, UnreachableError
 from webhook.cluster.registration.wanted import ENFORCE, PODS, VALIDATING
-from webhook.doctor.checks import CHECKS, examine
-from webhook.doctor.facts import (
-    Backend,
-    ClusterFacts,
-    DryRun,
-    HandshakeResult,
-    ResourceSlice,
-    Scheduler,
-    TemplateDryRun,
-)
-from webhook.doctor.result import Check, Level, Missing, Result, ok
-from webhook.pod import Pod
-from webhook.request import ClaimTemplate
+from webhook.doctor.certificates import HandshakeResult
+from webhook.doctor.checks import CHECKS, examine, made
+from webhook.doctor.reading import ClusterReader
+from webhook.doctor.result import Check, Level, Result, ok
 
 TOLD = Path(__file__).parent / "told.txt"
 GPU = {"nvidia.com/gpu": "1"}
 
 
-def owned(name: str, kind: str, owner: str) -> Pod:
+def owned(name: str, kind: str, owner: str) -> Object:
     """A GPU pod of a controller."""
     return pod(name, GPU, ownerReferences=[{"kind": kind, "name": owner, "controller": True}])
 
@@ -84,20 +75,11 @@ MISSED = [
     *(owned("c", "StatefulSet", "db"), pod("d", GPU)),
 ]
 DAY = dt.timedelta(days=1)
-
-
-def stored(name: str, key: str, **labels: str) -> StoredConfigMap:
-    """A ConfigMap as the API server sends it."""
-    prefixed = {f"vgpu-webhook.io/{label}": value for label, value in labels.items()}
-    return StoredConfigMap(ObjectMetadata(name, labels=prefixed), {key: ""})
-
-
 OVERLOOKED = [
-    stored("a", "mapping.yaml", mapping="True"),
-    stored("b", "mapping.yaml", mapping="true"),
-    stored("vgpu-webhook-settings", "settings.yaml"),
-    stored("setings", "settings.yaml"),
-    stored("own", "notes.txt"),
+    *OUTCOME,
+    config_map("a", "mapping.yaml", mapping="True"),
+    config_map("setings", "settings.yaml"),
+    config_map("own", "notes.txt"),
 ]
 OLD = issue(AUTHORITY, ["webhook.example"], NOW - 80 * DAY)
 ENDED = issue(AUTHORITY, ["webhook.example"], NOW - 100 * DAY)
@@ -105,10 +87,9 @@ SHORT = make_ca("short", NOW - DAY, 20 * DAY)
 GONE = make_ca("gone", NOW - 20 * DAY, 10 * DAY)
 CALLED_FIRST = configuration("00-first", reinvocationPolicy="Never")
 SCHEDULERS = configuration("00-first", clientConfig={"service": {"namespace": "x", "name": "hami-scheduler"}})
-LEASE = Scheduler(0, 2, 0, 10.0)
-THRICE = {"count": 3, "lastTimestamp": NOW.isoformat()}
+RECENT, OLDER, PAST = ((NOW - dt.timedelta(minutes=each)).isoformat() for each in (0, 59, 61))
 REPORTED = but(
-    reported=[
+    events=[
         # An API server's message: which right is missing comes last.
         event(
             "RegistrationFailed",
@@ -118,30 +99,38 @@ REPORTED = but(
             'mutatingwebhookconfigurations.admissionregistration.k8s.io "00-vgpu-webhook" is forbidden: '
             'User "system:serviceaccount:vgpu-webhook:vgpu-webhook" cannot create resource '
             '"mutatingwebhookconfigurations" in API group "admissionregistration.k8s.io" at the cluster scope',
-            **THRICE,
+            count=3,
+            lastTimestamp=OLDER,
         ),
-        event("LastGoodFull", "ConfigMap", "vgpu-webhook-last-good", "no space for a"),
+        event("PolicyNotCompiled", "ConfigMap", "a", "long ago", lastTimestamp=PAST),
+        event("Unrelated", "Pod", "a", "not ours", lastTimestamp=RECENT, source={"component": "kubelet"}),
+        event("LastGoodFull", "ConfigMap", "vgpu-webhook-last-good", "no space for a", lastTimestamp=RECENT),
     ]
 )
-SERVED = {"volcano": Scheduler(5, 2)}
-YOUNG = {"volcano": Scheduler(0, 0)}
-UNSERVED = {"volcano": Scheduler(0, 2)}
+TWELVE = [event("LastGoodFull", "ConfigMap", "a", str(at), lastTimestamp=RECENT) for at in range(12)]
+TEAMS = [space("team"), space("more")]
+SERVED, UNSERVED = queue("volcano", 5, 2), queue("volcano", 0, 2)
+HAMI_WAITS = queue("hami-scheduler", 0, 2)
+YOUNG = [each | {"metadata": {"name": "p", "creationTimestamp": NOW.isoformat()}} for each in UNSERVED]
+OVER = [each | {"status": {"phase": "Failed"}} for each in UNSERVED]
+GATES = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]}
+GATED = [each | {"status": {"phase": "Pending", **GATES}} for each in UNSERVED]
 BOTH = [node("n1", "nvidia.com/gpu"), node("n2", "volcano.sh/vgpu-number"), node("n3", "volcano.sh/vgpu-number")]
-UNREADABLE = partial(outcome, settings="owners: {nvidia.com/gpu: mig-single}")
+UNREADABLE = outcome(settings="owners: {nvidia.com/gpu: mig-single}")
 HAMIS = daemon_set("plugin", PLUGINS, "/usr/local/libraries", component="hami-device-plugin")
 """HAMi's device plugin, as HAMi 4707fb02 labels it: charts/hami/templates/device-plugin/daemonsetnvidia.yaml."""
 LATE = daemon_set("shim", ready=1, wanted=2, component="shim-installer")
-WHOLE = partial(outcome, settings="target: whole")
+WHOLE = outcome(settings="target: whole")
 BY_SCHEDULER = {
     "reinvocationPolicy": "IfNeeded",
     "matchConditions": [{"name": "a", "expression": "object.spec.schedulerName == 'kai-scheduler'"}],
 }
 """As KAI's operator registers its webhook."""
-KOORDINATOR = partial(outcome, settings="target: koordinator")
+KOORDINATOR = outcome(settings="target: koordinator")
 UNGATED = [f"koordinator.sh/{name}" for name in ("gpu", "gpu-core", "gpu-memory", "gpu-memory-ratio")]
 """What its nodes report as it is installed."""
 KAI, ASCEND, KUNLUN, SLICED, ILUVATAR, BI_V150 = (
-    partial(outcome, settings=f"target: {name}", **documents)
+    outcome(settings=f"target: {name}", **documents)
     for name, documents in (
         ("kai", {}),
         ("ascend", {"ascend": "extends: ascend\nvariables: {chip: {write: 910B3}}\n"}),
@@ -151,34 +140,33 @@ KAI, ASCEND, KUNLUN, SLICED, ILUVATAR, BI_V150 = (
         ("iluvatar", {"iluvatar": "extends: iluvatar\nvariables: {chip: {write: BI-V150}}\n"}),
     )
 )
-NO_TARGET = partial(outcome, settings="{}\n")
-PLUGIN_MODE = partial(outcome, nvidia="extends: nvidia\nshim: {mode: plugin}\n")
-ALL_PLUGIN = partial(outcome, settings="{}\n", nvidia="extends: nvidia\nshim: {mode: plugin}\n")
+NO_TARGET = outcome(settings="{}\n")
+PLUGIN_MODE = outcome(nvidia="extends: nvidia\nshim: {mode: plugin}\n")
+ALL_PLUGIN = outcome(settings="{}\n", nvidia="extends: nvidia\nshim: {mode: plugin}\n")
 """Without a target, which may be one of those whose shim is injected."""
-VOLCANO = partial(outcome, settings="target: volcano")
-SERVES_ALIYUN = partial(outcome, settings="target: nvidia\nserved: [aliyun]")
-OF_SLICES = partial(outcome, settings="target: dra-nvidia-mig")
+VOLCANO = outcome(settings="target: volcano")
+SERVES_ALIYUN = outcome(settings="target: nvidia\nserved: [aliyun]")
+OF_SLICES = outcome(settings="target: dra-nvidia-mig")
 SLICE = resource_slice("gpu.nvidia.com", "memory", shared=False)
 DRIVER = "hami-core-gpu.project-hami.io"
 NEWER = [resource_slice(DRIVER, "memory", generation=2)]
 ALIYUN = node("n4", "aliyun.com/gpu-mem")
-MORE = partial(outcome, acme=vendor("acme"))
+MORE = outcome(acme=vendor("acme"))
 ANY_POD = [{"name": "gpu-keys", "expression": "true"}]
 DENIED = f'admission webhook "{ENFORCE}" denied the request: VGW301'
 SHARED = node("n1", *GPU, labels={"nvidia.com/gpu.product": "Tesla-T4-SHARED", "nvidia.com/gpu.replicas": "4"})
 """As GPU feature discovery labels a node (k8s-device-plugin 02f65cc, internal/lm/resource.go)."""
-PRODUCT, REPLICAS = SHARED.labels
+PRODUCT, REPLICAS = SHARED["metadata"]["labels"]
 SIZED = node("n1", *GPU, labels={"nvidia.com/gpu.memory": "81559", "nvidia.com/gpu.count": "8"})
 """Likewise, of what it has."""
-ELSEWHERE = {**PLACED, "gpu/plugin": frozenset({"n3"})}
-SOMEWHERE = {**PLACED, "gpu/plugin": REFUSED}
-TURNS = partial(
-    outcome,
+ELSEWHERE = placed("plugin", "n3")
+TURNS = outcome(
     settings="owners: {nvidia.com/gpu: timeslicing}",
     turns="extends: timeslicing\nkeys: {gpu: {resource: [nvidia.com/gpu, nvidia.com/gpu.shared]}}\n",
 )
 CLAIMING = pod("claiming", {**GPU, "deviceclass.resource.kubernetes.io/gpu.example": "1"})
 BESIDE = pod("beside", {**GPU, "b.example/nic": "1"})
+UNPROCESSABLE = refused("constraints[0].matchAttribute: Required value", 422)
 FAILED = f'Internal error occurred: failed calling webhook "{ENFORCE}": connection refused'
 
 
@@ -232,22 +220,47 @@ def shown(end: Any, leaf: Any = LEAF.certificate) -> list[HandshakeResult]:
     return [HandshakeResult(ADDRESS, end, "why", leaf)]
 
 
-def with_claims(*slices: ResourceSlice, classes: Sequence[str] = (DRIVER,)) -> ClusterFacts:
-    """A cluster whose target writes claims."""
-    return but(
-        outcome=outcome(settings="target: dra-hami"),
-        device_classes=[device_class(name) for name in classes],
-        resource_slices=slices,
+SERVICE, SLICES = (
+    f"/{path}"
+    for path in (
+        "api/v1/namespaces/gpu/services/vgpu-webhook",
+        "apis/discovery.k8s.io/v1/namespaces/gpu/endpointslices",
     )
+)
+BY_SERVICE = {"configurations": [registered(OUTCOME, service=True)]}
+UNSEEN = {**BY_SERVICE, SERVICE: REFUSED}
 
 
-def with_nvidia(*classes: str) -> ClusterFacts:
+def behind(ready: int, others: int, *shown: HandshakeResult, port: int = 443, ip: str = "None") -> Facts:
+    """The webhook behind a Service, with numbers of endpoints that are ready and not."""
+    addresses = [{"addresses": [f"10.0.0.{at}"], "conditions": {"ready": at < ready}} for at in range(ready + others)]
+    ports = [{"name": "metrics", "port": 1}, {"name": "https", "port": 8443}]
+    labels = {"kubernetes.io/service-name": "vgpu-webhook"}
+    slices = [{"metadata": {"labels": labels}, "endpoints": [*addresses, {"addresses": None}], "ports": ports}]
+    service = {"spec": {"clusterIP": ip, "ports": [{"name": "https", "port": port}]}}
+    return but(shown=shown, **{**BY_SERVICE, SERVICE: service, SLICES: slices})
+
+
+def with_claims(*slices: Object, classes: Sequence[str] = (DRIVER,), target: str = "dra-hami", **changes: Any) -> Facts:
+    """A cluster whose target writes claims."""
+    classes_ = [device_class(name) for name in classes]
+    return but(outcome=outcome(f"target: {target}"), device_classes=classes_, **{"slices": [*slices], **changes})
+
+
+def with_nvidia(*classes: str) -> Facts:
     """A cluster whose target also has a mapping for partitions."""
-    facts = with_claims(resource_slice("gpu.nvidia.com", "memory"), classes=classes)
-    return replace(facts, outcome=outcome(settings="target: dra-nvidia"))
+    return with_claims(resource_slice("gpu.nvidia.com", "memory"), classes=classes, target="dra-nvidia")
 
 
-DROPPED = TemplateDryRun("dra-hami", ClaimTemplate.of({"spec": {"capacity": "1"}}), {"spec": {}}, 201)
+def without(field: str) -> Any:
+    """An API server that drops a field of the requests in a template."""
+
+    def dropped(sent: Any) -> Any:
+        sent["spec"]["spec"]["devices"]["requests"][0]["exactly"].pop(field)
+        return sent
+
+    return dropped
+
 
 WRONG = {
     "target": "nvidea",
@@ -261,15 +274,16 @@ WRONG = {
 """Each annotation of a namespace, with a value that it cannot have."""
 
 
-def annotated(name: str, ours: dict[str, str]) -> Namespace:
+def annotated(name: str, ours: dict[str, str]) -> Object:
     """An opted-in namespace with annotations of ours."""
-    return replace(space(name), annotations={f"vgpu-webhook.io/{key}": value for key, value in ours.items()})
+    annotations = {f"vgpu-webhook.io/{key}": value for key, value in ours.items()}
+    return {"metadata": {**space(name)["metadata"], "annotations": annotations}}
 
 
 BY_HAND = registered(OUTCOME) | {"metadata": {"name": "00-vgpu-webhook"}}
 
-READY = replica("one", Ready="True")
 UNREADY = replica("a", "Running", {"name": "webhook", "ready": False, "state": {"running": {}}}, Ready="False")
+LEAVING = UNREADY | {"metadata": {**UNREADY["metadata"], "deletionTimestamp": NOW.isoformat()}}
 UNPULLED = replica(
     "a",
     "Pending",
@@ -305,14 +319,13 @@ CRASHING = replica(
     },
 )
 """As a kubelet states them."""
-EVICTED = msgspec.structs.replace(
-    READY, status={"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
-)
-UNREGISTERED: dict[str, Any] = {"configurations": [], "namespaces": [space("team"), Namespace("gpu")]}
+EVICTED = READY[0] | {
+    "status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
+}
+UNREGISTERED: dict[str, Any] = {"configurations": []}
 STATIC = started_with("--registration=static", "--service=gpu/vgpu-webhook")
-FORBIDDEN = msgspec.structs.replace(
-    DEPLOYED,
-    status={
+FORBIDDEN = DEPLOYED | {
+    "status": {
         "conditions": [
             {
                 "type": "ReplicaFailure",
@@ -321,51 +334,55 @@ FORBIDDEN = msgspec.structs.replace(
                 "message": 'pods "vgpu-webhook-1" is forbidden: exceeded quota: cpu',
             }
         ]
-    },
-)
+    }
+}
 
 OK, WARNING, ERROR = Level.OK, Level.WARNING, Level.ERROR
-CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] = [
+CASES: list[tuple[str, Level, str, Facts]] = [
     ("api-server", OK, "v1.36.3", HEALTHY),
     ("api-server", WARNING, "could not be read", but(server=REFUSED)),
-    ("api-server", ERROR, "v1.29.4", but(server="v1.29.4")),
-    ("api-server", ERROR, "does not answer", but(server=REFUSED, reachable=False)),
+    ("api-server", ERROR, "v1.29.4", but(server={"gitVersion": "v1.29.4"})),
+    ("api-server", ERROR, "does not answer", but(server=UnreachableError("connection refused"))),
     ("replicas", OK, "2 of 2 pods ready", HEALTHY),
-    ("replicas", OK, "it runs elsewhere", but(deployment=None)),
-    ("replicas", WARNING, "could not be read", but(deployment=REFUSED)),
+    ("replicas", OK, "2 of 2 pods ready", but(replicas=[*READY, LEAVING])),
+    ("replicas", OK, "1 of 1 pod ready", but(replicas=READY[:1], deployments=[DEPLOYED | {"spec": {}}])),
+    ("replicas", OK, "it runs elsewhere", but(deployments=[])),
+    ("replicas", WARNING, "could not be read", but(deployments=REFUSED)),
     ("replicas", WARNING, "could not be read", but(replicas=REFUSED)),
-    ("replicas", WARNING, "1 of 2 pods ready", but(replicas=[READY, CRASHING])),
-    ("replicas", WARNING, "2 of 2 pods ready, 1 not", but(replicas=[READY, READY, UNREADY])),
+    ("replicas", WARNING, "1 of 2 pods ready", but(replicas=[READY[0], CRASHING])),
+    ("replicas", WARNING, "2 of 2 pods ready, 1 not", but(replicas=[*READY, UNREADY])),
     ("replicas", ERROR, "0 of 2 pods ready", but(replicas=[UNPULLED, UNPLACED, CREATING])),
     ("replicas", ERROR, "0 of 2 pods ready", but(replicas=[EVICTED])),
-    ("replicas", ERROR, "0 of 2 pods ready", but(replicas=[], deployment=FORBIDDEN)),
-    ("replicas", ERROR, "scaled to 0", but(replicas=[], deployment=msgspec.structs.replace(DEPLOYED, spec={"replicas": 0}))),
+    ("replicas", ERROR, "0 of 2 pods ready", but(replicas=[], deployments=[FORBIDDEN])),
+    ("replicas", ERROR, "scaled to 0", but(replicas=[], deployments=[DEPLOYED | {"spec": {"replicas": 0}}])),
     ("mappings", OK, "1 document of gpu", HEALTHY),
-    ("mappings", WARNING, "a count alone requests whole devices", lambda: but(outcome=policy_of([], {}, DocumentCache()))),
-    ("mappings", WARNING, "could not be read", lambda: but(outcome=REFUSED)),
-    ("mappings", WARNING, "1 document without apiVersion", lambda: but(outcome=outcome(acme="extends: nvidia\n"))),
-    ("mappings", WARNING, "1 vendor cannot be read yet", lambda: but(outcome=UNREADABLE())),
-    ("mappings", WARNING, "2 ConfigMaps with a document", lambda: but(config_maps=OVERLOOKED)),
-    ("mappings", ERROR, "1 document not in force", lambda: but(outcome=outcome(nvidia="extends: nvidia\nplaec: {}\n"))),
+    ("mappings", WARNING, "a count alone requests whole devices", but(outcome=())),
+    ("mappings", WARNING, "could not be read", but(outcome=REFUSED)),
+    ("mappings", WARNING, "1 document without apiVersion", but(outcome=outcome(acme="extends: nvidia\n"))),
+    ("mappings", WARNING, "1 vendor cannot be read yet", but(outcome=UNREADABLE)),
+    ("mappings", WARNING, "2 ConfigMaps with a document", but(outcome=OVERLOOKED)),
+    ("mappings", ERROR, "1 document not in force", but(outcome=outcome(nvidia="extends: nvidia\nplaec: {}\n"))),
     ("events", OK, "nothing within the last hour", HEALTHY),
     ("events", WARNING, "2 Events of the webhook within the last hour: LastGoodFull, RegistrationFailed", REPORTED),
-    ("events", WARNING, "the webhook's Events could not be read", but(reported=REFUSED)),
-    ("events", WARNING, "12 Events", but(reported=[event("LastGoodFull", "ConfigMap", "a", str(at)) for at in range(12)])),
+    ("events", WARNING, "the webhook's Events could not be read", but(events=REFUSED)),
+    ("events", WARNING, "12 Events", but(events=TWELVE)),
     ("registration", OK, "written by version", HEALTHY),
     ("registration", OK, "by hand", but(configurations=[BY_HAND])),
     ("registration", WARNING, "could not be read", but(configurations=REFUSED)),
-    ("registration", WARNING, "was written for policy", lambda: but(outcome=NO_TARGET())),
-    ("registration", ERROR, "there is no", but(configurations=[])),
+    ("registration", WARNING, "was written for policy", but(outcome=NO_TARGET)),
+    ("registration", ERROR, "is not installed", but(configurations=[], namespaces=[space("team")])),
     ("registration", ERROR, "there is no 00", but(replicas=[UNPULLED], **UNREGISTERED)),
-    ("registration", ERROR, "there is no 00", but(deployment=STATIC, **UNREGISTERED)),
-    ("registration", ERROR, "there is no 00", but(deployment=None, **UNREGISTERED)),
+    ("registration", ERROR, "there is no 00", but(replicas=[READY[0], CRASHING], **UNREGISTERED)),
+    ("registration", ERROR, "there is no 00", but(deployments=[STATIC], **UNREGISTERED)),
+    ("registration", ERROR, "there is no 00", but(deployments=[], **UNREGISTERED)),
     ("registration", ERROR, "has no webhook audit", but(configurations=amended(lambda webhooks: webhooks.pop()))),
     ("selectors", OK, "vgpu-webhook.io/inject=enabled", HEALTHY),
+    ("selectors", OK, "vgpu-webhook.io/inject=enabled", but(outcome=MORE)),
     ("selectors", WARNING, "could not be read", but(configurations=REFUSED)),
     ("selectors", WARNING, "not checked", but(configurations=[])),
     ("selectors", WARNING, "changed by others", but(configurations=both(timeoutSeconds=30))),
     ("selectors", WARNING, "does not hold pods back yet", but(configurations=amended(failing_open))),
-    ("selectors", WARNING, "written for another policy", lambda: but(outcome=outcome(settings="timeoutSeconds: 7\n"))),
+    ("selectors", WARNING, "written for another policy", but(outcome=outcome(settings="timeoutSeconds: 7\n"))),
     ("selectors", ERROR, "does not select", but(configurations=both(objectSelector={"matchLabels": {"a": "b"}}))),
     ("selectors", ERROR, "does not select", but(configurations=amended(narrowed))),
     ("selectors", ERROR, "does not select", but(configurations=amended(without_term(0)))),
@@ -376,12 +393,12 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("match-conditions", OK, "every pod with a name", HEALTHY),
     ("match-conditions", WARNING, "could not be read", but(configurations=REFUSED)),
     ("match-conditions", WARNING, "more pods", but(configurations=both(matchConditions=[]))),
-    ("match-conditions", WARNING, "more pods", lambda: but(configurations=[registered(MORE())])),
+    ("match-conditions", WARNING, "more pods", but(configurations=[registered(MORE)])),
     ("match-conditions", ERROR, "are not sent", but(configurations=both(matchConditions=ANY_POD))),
-    ("match-conditions", ERROR, "are not sent", lambda: but(outcome=MORE())),
+    ("match-conditions", ERROR, "are not sent", but(outcome=MORE)),
     ("order", OK, "before all others that change pods (1)", HEALTHY),
     ("validation", OK, "written by version", HEALTHY),
-    ("validation", OK, "switched off", lambda: but(outcome=outcome(settings="validation: []\n"), validations=[])),
+    ("validation", OK, "switched off", but(outcome=outcome(settings="validation: []\n"), validations=[])),
     ("validation", WARNING, "could not be read", but(validations=REFUSED)),
     ("validation", WARNING, "more pods", but(validations=validating(matchConditions=[]))),
     ("validation", ERROR, "there is no validating webhook configuration", but(validations=[])),
@@ -404,35 +421,35 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("bundle", WARNING, "lacks 1 CA of the Secret", but(stored=secret(None, OTHER))),
     ("bundle", WARNING, "lacks 1 CA of the Secret", but(stored=secret(None, OTHER), configurations=[BY_HAND])),
     ("bundle", WARNING, "trust different", but(configurations=amended(first_trusts_more))),
-    ("bundle", WARNING, "expires in 19 days", but(validations=[], configurations=bundles(bundle(SHORT)), stored=None)),
+    ("bundle", WARNING, "expires in 19 days", but(validations=[], configurations=bundles(bundle(SHORT)), stored=404)),
     ("bundle", WARNING, "has no caBundle", but(validations=[], configurations=bundles(""))),
-    ("bundle", ERROR, "has no caBundle", but(validations=[], configurations=bundles(""), handshakes=shown("untrusted"))),
+    ("bundle", ERROR, "has no caBundle", but(validations=[], configurations=bundles(""), shown=shown("untrusted"))),
     ("bundle", ERROR, "has no caBundle", but(validations=[], configurations=bundles(None, service=True))),
     ("bundle", ERROR, "other than certificates", but(validations=[], configurations=bundles("bm9uZQ=="))),
-    ("bundle", ERROR, "has expired", but(validations=[], configurations=bundles(bundle(GONE)), stored=None)),
+    ("bundle", ERROR, "has expired", but(validations=[], configurations=bundles(bundle(GONE)), stored=404)),
     ("bundle", ERROR, "is valid now", but(now=NOW - 15 * DAY, validations=[], configurations=bundles(bundle(SHORT)))),
     ("served", OK, ADDRESS, HEALTHY),
-    ("served", OK, ADDRESS, but(backend=Backend(2, 1), handshakes=[*shown("unreachable", None), *shown("verified")])),
+    ("served", OK, ADDRESS, behind(2, 1, *shown("unreachable", None), *shown("verified"))),
     ("served", WARNING, "could not be read", but(configurations=REFUSED)),
     ("served", WARNING, "no webhook configuration", but(configurations=[])),
-    ("served", WARNING, "could not be read", but(backend=REFUSED)),
-    ("served", WARNING, "no connection could be made", but(handshakes=REFUSED)),
-    ("served", WARNING, "cannot be reached", but(handshakes=shown("unreachable", None))),
-    ("served", WARNING, "cannot be reached", but(backend=Backend(1, 0), handshakes=shown("refused", None))),
-    ("served", ERROR, "no ready endpoint", but(backend=Backend(0, 2))),
-    ("served", ERROR, "does not verify", but(handshakes=shown("untrusted"))),
-    ("served", ERROR, "another program answers", but(handshakes=shown("no TLS", None))),
-    ("served", ERROR, "nothing answers", but(handshakes=shown("refused", None))),
+    ("served", WARNING, "could not be read", but(**UNSEEN)),
+    ("served", WARNING, "no connection could be made", behind(1, 0, port=444)),
+    ("served", WARNING, "cannot be reached", but(shown=shown("unreachable", None))),
+    ("served", WARNING, "cannot be reached", behind(1, 0, *shown("refused", None))),
+    ("served", ERROR, "no ready endpoint", behind(0, 2)),
+    ("served", ERROR, "does not verify", but(shown=shown("untrusted"))),
+    ("served", ERROR, "another program answers", but(shown=shown("no TLS", None))),
+    ("served", ERROR, "nothing answers", but(shown=shown("refused", None))),
     ("certificates", OK, "valid for 80 days", HEALTHY),
-    ("certificates", OK, "Secret", but(handshakes=REFUSED)),
-    ("certificates", WARNING, "no certificate", but(handshakes=REFUSED, stored=REFUSED)),
-    ("certificates", WARNING, "should have been renewed", but(handshakes=shown("verified", OLD.certificate))),
+    ("certificates", OK, "Secret", but(**UNSEEN)),
+    ("certificates", WARNING, "no certificate", but(**UNSEEN, stored=REFUSED)),
+    ("certificates", WARNING, "should have been renewed", but(shown=shown("verified", OLD.certificate))),
     ("certificates", WARNING, "should have been renewed", but(stored=secret(OLD))),
-    ("certificates", ERROR, "has expired", but(handshakes=shown("untrusted", ENDED.certificate))),
+    ("certificates", ERROR, "has expired", but(shown=shown("untrusted", ENDED.certificate))),
     ("namespaces", OK, "opted in: team", HEALTHY),
     ("namespaces", OK, "team (warn)", but(namespaces=[space("team", mode="warn")])),
     ("namespaces", WARNING, "could not be read", but(namespaces=REFUSED)),
-    ("namespaces", WARNING, "no namespace", but(namespaces=[Namespace("else")])),
+    ("namespaces", WARNING, "no namespace", but(namespaces=[{"metadata": {"name": "else"}}])),
     ("namespaces", WARNING, "intended effect", but(namespaces=[space("team", inject="true")])),
     ("namespaces", WARNING, "intended effect", but(namespaces=[space("team", mode="warning")])),
     ("namespaces", WARNING, "intended effect", but(namespaces=[space("team", rollout="25pct")])),
@@ -463,128 +480,132 @@ CASES: list[tuple[str, Level, str, ClusterFacts | Callable[[], ClusterFacts]]] =
     ("untouched", WARNING, "9 GPU pods", but(pods={"team": [owned("a", "StatefulSet", f"s{number}") for number in range(9)]})),
     ("untouched", WARNING, "1 GPU pod", but(pods={"team": [owned("a", "Job", "nightly-28000000")]})),
     ("dry-run", OK, "is changed", HEALTHY),
-    ("dry-run", WARNING, "no dry run could be made", but(dry_run=REFUSED)),
-    ("dry-run", WARNING, "not by the webhook", but(dry_run=DryRun("team", "x: 1", "exceeded quota: q"))),
-    ("dry-run", WARNING, "not by the webhook", but(dry_run=DryRun("team", "x: 1", 'failed calling webhook "other"'))),
-    ("dry-run", ERROR, "created unchanged", but(dry_run=DryRun("team", "x: 1"))),
-    ("dry-run", ERROR, "cannot call", but(dry_run=DryRun("team", "x: 1", FAILED))),
-    ("dry-run", ERROR, "is denied", but(dry_run=DryRun("team", "x: 1", DENIED))),
-    ("dry-run", ERROR, "is denied", but(dry_run=DryRun("team", "x: 1", DENIED.replace("VGW301", "VGW605: env X")))),
-    ("dry-run", ERROR, "cannot call", but(dry_run=DryRun("team", "x: 1", FAILED.replace(ENFORCE, PODS)))),
-    ("dry-run", ERROR, "is denied", but(dry_run=DryRun("team", "x: 1", DENIED.replace(ENFORCE, PODS)))),
-    ("dry-run", ERROR, "the shim's volume", but(dry_run=DryRun("team", "x: 1", "violates PodSecurity: hostPath"))),
+    ("dry-run", WARNING, "no dry run could be made", but(namespaces=REFUSED)),
+    ("dry-run", WARNING, "no dry run could be made", but(namespaces=[space("team", mode="audit")])),
+    ("dry-run", WARNING, "not by the webhook", but(dry_run=REFUSED)),
+    ("dry-run", WARNING, "not by the webhook", but(dry_run=refused("exceeded quota: q"))),
+    ("dry-run", WARNING, "not by the webhook", but(dry_run=refused('failed calling webhook "other"'))),
+    ("dry-run", ERROR, "created unchanged", but(dry_run={"spec": {"containers": []}})),
+    ("dry-run", ERROR, "cannot call", but(dry_run=refused(FAILED))),
+    ("dry-run", ERROR, "is denied", but(dry_run=refused(DENIED))),
+    ("dry-run", ERROR, "is denied", but(dry_run=refused(DENIED.replace("VGW301", "VGW605: env X")))),
+    ("dry-run", ERROR, "cannot call", but(dry_run=refused(FAILED.replace(ENFORCE, PODS)))),
+    ("dry-run", ERROR, "is denied", but(dry_run=refused(DENIED.replace(ENFORCE, PODS)))),
+    ("dry-run", ERROR, "the shim's volume", but(dry_run=refused("violates PodSecurity: hostPath"))),
     ("resources", OK, "nvidia.com/gpu on 1 of 2 nodes", HEALTHY),
-    ("resources", OK, "nvidia.com/gpu on 1 of 2 nodes", lambda: but(outcome=NO_TARGET())),
+    ("resources", OK, "nvidia.com/gpu on 1 of 2 nodes", but(outcome=NO_TARGET)),
     ("resources", WARNING, "could not be read", but(nodes=REFUSED)),
     ("resources", WARNING, "of the target nvidia", but(nodes=[node("n1", "cpu")])),
-    ("resources", WARNING, "no node has any", lambda: but(outcome=NO_TARGET(), nodes=[node("n1", "cpu")])),
-    ("resources", ERROR, "get: they would stay Pending", lambda: but(outcome=KOORDINATOR(), nodes=[node("n1", *UNGATED)])),
-    ("resources", WARNING, "of the target kai", lambda: but(outcome=KAI(), nodes=[node("n1", "cpu")])),
-    ("resources", OK, "nvidia.com/gpu on 1 of 1 node", lambda: but(outcome=KAI(), nodes=[node("n1", "nvidia.com/gpu")])),
-    ("resources", OK, "Ascend910B3 on 1 of 1", lambda: but(outcome=ASCEND(), nodes=[node("n1", "huawei.com/Ascend910B3")])),
-    ("resources", ERROR, "stay Pending", lambda: but(outcome=ASCEND(), nodes=[node("n1", "huawei.com/Ascend910B3-memory")])),
-    ("resources", WARNING, "some requests", lambda: but(outcome=ILUVATAR(), nodes=[node("n1", "iluvatar.ai/BI-V150-vgpu")])),
-    ("resources", OK, "on 1 of 1 node", lambda: but(outcome=BI_V150(), nodes=[node("n1", "iluvatar.ai/BI-V150-vgpu")])),
-    ("resources", OK, "nvidia.com/gpu on 1", lambda: but(outcome=TURNS(), nodes=[node("n1", "nvidia.com/gpu")])),
-    ("resources", WARNING, "some requests", lambda: but(outcome=KUNLUN(), nodes=[node("n1", "kunlunxin.com/vxpu")])),
-    ("resources", OK, "1 of", lambda: but(outcome=KOORDINATOR(), nodes=[node("n1", *UNGATED, "koordinator.sh/gpu.shared")])),
+    ("resources", WARNING, "no node has any", but(outcome=NO_TARGET, nodes=[node("n1", "cpu")])),
+    ("resources", ERROR, "get: they would stay Pending", but(outcome=KOORDINATOR, nodes=[node("n1", *UNGATED)])),
+    ("resources", WARNING, "of the target kai", but(outcome=KAI, nodes=[node("n1", "cpu")])),
+    ("resources", OK, "nvidia.com/gpu on 1 of 1 node", but(outcome=KAI, nodes=[node("n1", "nvidia.com/gpu")])),
+    ("resources", OK, "Ascend910B3 on 1 of 1", but(outcome=ASCEND, nodes=[node("n1", "huawei.com/Ascend910B3")])),
+    ("resources", ERROR, "stay Pending", but(outcome=ASCEND, nodes=[node("n1", "huawei.com/Ascend910B3-memory")])),
+    ("resources", WARNING, "some requests", but(outcome=ILUVATAR, nodes=[node("n1", "iluvatar.ai/BI-V150-vgpu")])),
+    ("resources", OK, "on 1 of 1 node", but(outcome=BI_V150, nodes=[node("n1", "iluvatar.ai/BI-V150-vgpu")])),
+    ("resources", OK, "nvidia.com/gpu on 1", but(outcome=TURNS, nodes=[node("n1", "nvidia.com/gpu")])),
+    ("resources", WARNING, "some requests", but(outcome=KUNLUN, nodes=[node("n1", "kunlunxin.com/vxpu")])),
+    ("resources", OK, "1 of", but(outcome=KOORDINATOR, nodes=[node("n1", *UNGATED, "koordinator.sh/gpu.shared")])),
     ("systems", OK, "neither", HEALTHY),
-    ("systems", OK, "neither", lambda: but(nodes=BOTH, outcome=NO_TARGET())),
-    ("systems", OK, "neither", lambda: but(nodes=BOTH, outcome=outcome(settings="target: nvidia\nserved: [volcano]"))),
-    ("systems", OK, "neither", lambda: but(nodes=BOTH, outcome=outcome(v="extends: volcano\ntranslateTo: nvidia\n"))),
+    ("systems", OK, "neither", but(nodes=BOTH, outcome=NO_TARGET)),
+    ("systems", OK, "neither", but(nodes=BOTH, outcome=outcome(settings="target: nvidia\nserved: [volcano]"))),
+    ("systems", OK, "neither", but(nodes=BOTH, outcome=outcome(v="extends: volcano\ntranslateTo: nvidia\n"))),
     ("systems", OK, "neither", but(nodes=[node("n1", "metax-tech.com/sgpu")])),
     ("systems", WARNING, "could not be read", but(nodes=REFUSED)),
     ("systems", WARNING, "translated or denied", but(nodes=BOTH)),
     ("systems", WARNING, "translated or denied", but(nodes=[*BOTH, node("n3", "nvidia.com/mig-1g.10gb")])),
-    ("systems", WARNING, "translated or denied", lambda: but(nodes=[node("n1", "hygon.com/dcunum")], outcome=VOLCANO())),
-    ("systems", WARNING, "translated or denied", lambda: but(nodes=[*BOTH, ALIYUN], outcome=SERVES_ALIYUN())),
-    ("systems", WARNING, "translated or denied", lambda: but(nodes=BOTH, outcome=VOLCANO())),
+    ("systems", WARNING, "translated or denied", but(nodes=[node("n1", "hygon.com/dcunum")], outcome=VOLCANO)),
+    ("systems", WARNING, "translated or denied", but(nodes=[*BOTH, ALIYUN], outcome=SERVES_ALIYUN)),
+    ("systems", WARNING, "translated or denied", but(nodes=BOTH, outcome=VOLCANO)),
     ("largest", OK, "are not set", HEALTHY),
-    ("largest", OK, "no more", lambda: but(nodes=[SIZED], outcome=outcome(settings="largestDevice: 80Gi\nlargestNode: 8"))),
-    ("largest", OK, "no more", lambda: but(nodes=[node("n", *GPU)], outcome=outcome(settings="largestNode: 1"))),
-    ("largest", WARNING, "are denied", lambda: but(nodes=[SIZED], outcome=outcome(settings="largestNode: 4"))),
-    ("largest", WARNING, "are denied", lambda: but(nodes=[SIZED], outcome=outcome(settings="largestDevice: {nvidia: 40Gi}"))),
+    ("largest", OK, "no more", but(nodes=[SIZED], outcome=outcome(settings="largestDevice: 80Gi\nlargestNode: 8"))),
+    ("largest", OK, "no more", but(nodes=[node("n", *GPU)], outcome=outcome(settings="largestNode: 1"))),
+    ("largest", WARNING, "are denied", but(nodes=[SIZED], outcome=outcome(settings="largestNode: 4"))),
+    ("largest", WARNING, "are denied", but(nodes=[SIZED], outcome=outcome(settings="largestDevice: {nvidia: 40Gi}"))),
     ("largest", WARNING, "could not be read", but(nodes=REFUSED)),
     ("sharing", OK, "no node", HEALTHY),
     ("sharing", OK, "no node", but(nodes=[node("n1", *GPU, labels={REPLICAS: "1", PRODUCT: "NVIDIA-A10"})])),
     ("sharing", OK, "no node", but(nodes=[node("n1", "nvidia.com/gpu.shared", labels={REPLICAS: "4"})])),
-    ("sharing", OK, "no node", lambda: but(nodes=[SHARED], outcome=TURNS())),
+    ("sharing", OK, "no node", but(nodes=[SHARED], outcome=TURNS)),
     ("sharing", WARNING, "could not be read", but(nodes=REFUSED)),
     ("sharing", WARNING, "another meaning in the policy", but(nodes=[SHARED])),
-    ("sharing", WARNING, "another meaning", but(nodes=[SHARED, node("n2", *GPU, labels=dict(SHARED.labels))])),
+    ("sharing", WARNING, "another meaning", but(nodes=[SHARED, node("n2", *GPU, labels=SHARED["metadata"]["labels"])])),
     ("sharing", WARNING, "another meaning in the policy", but(nodes=[node("n1", *GPU, labels={REPLICAS: "10"})])),
-    ("sharing", WARNING, "meaning", lambda: but(nodes=[SHARED], outcome=outcome(settings="owners: {nvidia.com/gpu: whole}"))),
+    ("sharing", WARNING, "meaning", but(nodes=[SHARED], outcome=outcome(settings="owners: {nvidia.com/gpu: whole}"))),
     ("claims", OK, "(0 DeviceClasses)", HEALTHY),
     ("claims", OK, "(1 DeviceClass)", but(device_classes=[device_class("a")])),
     ("claims", OK, "(1 DeviceClass)", but(device_classes=[device_class("a", "a.example/nic")], pods={"team": [BESIDE]})),
     ("claims", WARNING, "could not be read", but(device_classes=REFUSED)),
     ("claims", WARNING, "serves a key of the policy", but(device_classes=[device_class("a", "nvidia.com/gpu")])),
-    ("claims", WARNING, "1 container with both a claim", but(pods={"team": [CLAIMING], "more": REFUSED})),
+    ("claims", WARNING, "1 container with both a claim", but(namespaces=TEAMS, pods={"team": [CLAIMING], "more": REFUSED})),
     ("claims", WARNING, "", but(device_classes=[device_class("a", "nvidia.com/gpu")], pods={"team": [CLAIMING]})),
     ("claims", WARNING, "12 containers with", but(pods={"team": [CLAIMING] * 12})),
     ("claims", WARNING, "1 container with", but(device_classes=[device_class("a", "b.example/nic")], pods={"team": [BESIDE]})),
     ("drivers", OK, "the target writes no resource claims", HEALTHY),
-    ("drivers", OK, "and may be shared", lambda: with_claims(resource_slice(DRIVER, "memory", "cores"))),
-    ("drivers", WARNING, "request partitions", lambda: with_nvidia("gpu.nvidia.com", "share.gpu.nvidia.com")),
-    ("drivers", OK, "may be shared", lambda: with_nvidia("gpu.nvidia.com", "share.gpu.nvidia.com", "mig.nvidia.com")),
-    ("drivers", ERROR, "would stay Pending", lambda: with_nvidia("gpu.nvidia.com", "mig.nvidia.com")),
-    ("drivers", ERROR, "would stay Pending", with_claims),
-    ("drivers", ERROR, "", lambda: with_claims(resource_slice(DRIVER, "memory", "cores"), classes=[])),
-    ("drivers", ERROR, "", lambda: with_claims(resource_slice("other.example", "memory", "cores"))),
-    ("drivers", ERROR, "", lambda: with_claims(resource_slice(DRIVER, "memory", "cores", shared=False))),
-    ("drivers", ERROR, "", lambda: with_claims(resource_slice(DRIVER, "memory"))),
+    ("drivers", OK, "and may be shared", with_claims(resource_slice(DRIVER, "memory", "cores"))),
+    ("drivers", WARNING, "request partitions", with_nvidia("gpu.nvidia.com", "share.gpu.nvidia.com")),
+    ("drivers", OK, "may be shared", with_nvidia("gpu.nvidia.com", "share.gpu.nvidia.com", "mig.nvidia.com")),
+    ("drivers", ERROR, "would stay Pending", with_nvidia("gpu.nvidia.com", "mig.nvidia.com")),
+    ("drivers", ERROR, "would stay Pending", with_claims()),
+    ("drivers", ERROR, "", with_claims(resource_slice(DRIVER, "memory", "cores"), classes=[])),
+    ("drivers", ERROR, "", with_claims(resource_slice("other.example", "memory", "cores"))),
+    ("drivers", ERROR, "", with_claims(resource_slice(DRIVER, "memory", "cores", shared=False))),
+    ("drivers", ERROR, "", with_claims(resource_slice(DRIVER, "memory"))),
     # The driver has replaced the older ones of a pool.
-    ("drivers", ERROR, "", lambda: with_claims(resource_slice(DRIVER, "memory", "cores"), *NEWER)),
+    ("drivers", ERROR, "", with_claims(resource_slice(DRIVER, "memory", "cores"), *NEWER)),
     # Slices have one owner each, and a claim of one no capacity.
-    ("drivers", OK, "", lambda: replace(with_claims(SLICE, classes=["mig.nvidia.com"]), outcome=OF_SLICES())),
-    ("drivers", WARNING, "could not be read", lambda: replace(with_claims(), resource_slices=REFUSED)),
-    # More of the next two: test_drivers.py.
+    ("drivers", OK, "", with_claims(SLICE, classes=["mig.nvidia.com"], target="dra-nvidia-mig")),
+    ("drivers", WARNING, "could not be read", with_claims(slices=REFUSED)),
     ("feature-gate", OK, "writes no resource claims", HEALTHY),
-    ("feature-gate", WARNING, "could not be read", lambda: replace(with_claims(), template_dry_run=REFUSED)),
-    ("feature-gate", ERROR, "drops the capacities", lambda: replace(with_claims(), template_dry_run=DROPPED)),
-    ("scheduler", OK, "has placed 3 pods", HEALTHY),
-    ("scheduler", OK, "holds its Lease", but(schedulers={"hami-scheduler": LEASE})),
-    ("scheduler", OK, "has no node for 1 pod", but(schedulers={"hami-scheduler": Scheduler(0, 2, 1)})),
-    ("scheduler", OK, "only the cluster", lambda: but(outcome=WHOLE())),
-    ("scheduler", OK, "only the cluster", lambda: but(outcome=WHOLE(), awaited=["volcano"], schedulers=SERVED)),
-    ("scheduler", OK, "has placed 3", but(awaited=["volcano"], schedulers={**HEALTHY.schedulers, **SERVED})),
-    ("scheduler", WARNING, "not checked: no node", lambda: but(outcome=NO_TARGET(), nodes=[])),
-    ("scheduler", WARNING, "not checked: no node", lambda: but(outcome=NO_TARGET(), nodes=[], awaited=REFUSED)),
-    ("scheduler", OK, "only the cluster", lambda: but(outcome=WHOLE(), awaited=["volcano"], schedulers=YOUNG)),
-    ("scheduler", WARNING, "no sign", lambda: but(outcome=NO_TARGET(), awaited=["volcano"], schedulers={"volcano": REFUSED})),
-    ("scheduler", ERROR, "pods wait", lambda: but(outcome=NO_TARGET(), nodes=[], awaited=["volcano"], schedulers=UNSERVED)),
-    ("scheduler", ERROR, "pods wait", lambda: but(outcome=WHOLE(), awaited=["volcano"], schedulers=UNSERVED)),
-    ("scheduler", ERROR, "pods wait", but(awaited=["volcano"], schedulers={**HEALTHY.schedulers, **UNSERVED})),
-    ("scheduler", WARNING, "could not be read", lambda: but(outcome=NO_TARGET(), nodes=REFUSED)),
-    ("scheduler", WARNING, "shows no sign", but(schedulers={"hami-scheduler": REFUSED})),
-    ("scheduler", WARNING, "shows no sign", but(schedulers={"hami-scheduler": Scheduler(0, 0)})),
-    ("scheduler", WARNING, "shows no sign", but(schedulers={"hami-scheduler": Scheduler(0, 0, 0, 900.0)})),
-    ("scheduler", WARNING, "shows no sign", but(schedulers={"hami-scheduler": Scheduler(0, 2, 0, REFUSED)})),
-    ("scheduler", ERROR, "pods wait", but(schedulers={"hami-scheduler": Scheduler(0, 2, 0, 900.0)})),
+    ("feature-gate", OK, "need no capacities", with_claims(target="dra-nvidia-mig")),
+    ("feature-gate", OK, "keeps the capacities of dra-hami's resource claims", with_claims()),
+    ("feature-gate", ERROR, "drops the capacities", with_claims(template_dry_run=without("capacity"))),
+    ("feature-gate", ERROR, "refuses what resource claims need", with_claims(template_dry_run=UNPROCESSABLE)),
+    ("feature-gate", WARNING, "no resource claim could be tried", with_claims(template_dry_run=REFUSED)),
+    ("feature-gate", WARNING, "no resource claim could be tried", with_claims(template_dry_run=UnreachableError("gone"))),
+    ("scheduler", OK, "has placed pods", HEALTHY),
+    ("scheduler", OK, "holds its Lease", but(waiting=HAMI_WAITS, leases=[lease("hami-scheduler", 10)])),
+    ("scheduler", OK, "has no node for 1 pod", but(waiting=queue("hami-scheduler", 0, 2, 1))),
+    ("scheduler", OK, "only the cluster", but(outcome=WHOLE)),
+    ("scheduler", OK, "only the cluster", but(outcome=WHOLE, waiting=SERVED)),
+    ("scheduler", OK, "has placed pods", but(waiting=[*queue("hami-scheduler", 3), *SERVED])),
+    ("scheduler", WARNING, "not checked: no node", but(outcome=NO_TARGET, nodes=[])),
+    ("scheduler", WARNING, "not checked: no node", but(outcome=NO_TARGET, nodes=[], waiting=REFUSED)),
+    ("scheduler", OK, "only the cluster", but(outcome=WHOLE, waiting=[*YOUNG, *OVER, *GATED, *queue("else", 0, 2)])),
+    ("scheduler", ERROR, "pods wait", but(outcome=NO_TARGET, nodes=[], waiting=UNSERVED)),
+    ("scheduler", ERROR, "pods wait", but(outcome=WHOLE, waiting=UNSERVED)),
+    ("scheduler", ERROR, "pods wait", but(waiting=[*queue("hami-scheduler", 3), *UNSERVED])),
+    ("scheduler", WARNING, "could not be read", but(outcome=NO_TARGET, nodes=REFUSED)),
+    ("scheduler", WARNING, "shows no sign", but(waiting=REFUSED)),
+    ("scheduler", WARNING, "shows no sign", but(waiting=[])),
+    ("scheduler", WARNING, "shows no sign", but(waiting=[], leases=[lease("hami-scheduler", 900), lease("volcano", 1)])),
+    ("scheduler", WARNING, "shows no sign", but(waiting=HAMI_WAITS, leases=REFUSED)),
+    ("scheduler", ERROR, "pods wait", but(waiting=HAMI_WAITS, leases=[lease("hami-scheduler", 900)])),
     ("shim", OK, "on 2 nodes", HEALTHY),
-    ("shim", OK, "on 2 nodes", but(daemon_sets=[INSTALLER, LIBRARIES], placed=ELSEWHERE)),
-    ("shim", OK, "no shim is injected", lambda: but(outcome=PLUGIN_MODE(), daemon_sets=[LIBRARIES])),
+    ("shim", OK, "on 2 nodes", but(daemon_sets=[INSTALLER, LIBRARIES], plugin_pods=ELSEWHERE)),
+    ("shim", OK, "no shim is injected", but(outcome=PLUGIN_MODE, daemon_sets=[LIBRARIES])),
     ("shim", WARNING, "could not be read", but(daemon_sets=REFUSED)),
-    ("shim", WARNING, "no mapping injects", lambda: but(outcome=PLUGIN_MODE())),
+    ("shim", WARNING, "no mapping injects", but(outcome=PLUGIN_MODE)),
     ("shim", WARNING, "may mount one", but(daemon_sets=[INSTALLER, LIBRARIES])),
     ("shim", WARNING, "may mount one", but(daemon_sets=[LIBRARIES])),
-    ("shim", WARNING, "may mount one", but(daemon_sets=[INSTALLER, LIBRARIES], placed=SOMEWHERE)),
+    ("shim", WARNING, "may mount one", but(daemon_sets=[INSTALLER, LIBRARIES], plugin_pods=REFUSED)),
     ("shim", ERROR, "mounts the same library", but(daemon_sets=[INSTALLER, HAMIS])),
     ("shim", ERROR, "mounts the same library", but(daemon_sets=[HAMIS])),
-    ("shim", ERROR, "mounts the same library", but(daemon_sets=[INSTALLER, HAMIS], placed=SOMEWHERE)),
-    ("shim", OK, "on 2 nodes", but(daemon_sets=[INSTALLER, HAMIS], placed=ELSEWHERE)),
-    ("shim", OK, "no shim is injected", lambda: but(outcome=PLUGIN_MODE(), daemon_sets=[HAMIS])),
+    ("shim", ERROR, "mounts the same library", but(daemon_sets=[INSTALLER, HAMIS], plugin_pods=REFUSED)),
+    ("shim", OK, "on 2 nodes", but(daemon_sets=[INSTALLER, HAMIS], plugin_pods=ELSEWHERE)),
+    ("shim", OK, "no shim is injected", but(outcome=PLUGIN_MODE, daemon_sets=[HAMIS])),
     ("shim", WARNING, "not on every node", but(daemon_sets=[LATE])),
     ("shim", WARNING, "no installer", but(daemon_sets=[PLUGIN])),
-    ("shim", WARNING, "not checked: no node", lambda: but(outcome=ALL_PLUGIN(), nodes=[], daemon_sets=[])),
+    ("shim", WARNING, "not checked: no node", but(outcome=ALL_PLUGIN, nodes=[], daemon_sets=[])),
 ]  # fmt: skip
 
 
-def test_what_is_told(update_golden: bool) -> None:  # noqa: FBT001
+async def test_what_is_told(update_golden: bool) -> None:  # noqa: FBT001
     """Of each case the level, the sentence, its details and what to do next, in the order of the table."""
     told = []
     for name, level, text, facts in CASES:
-        result = result_of(facts() if callable(facts) else facts, name)
+        result = await result_of(facts, name)
         assert (result.level, text in result.message) == (level, True), (name, result)
         assert bool(result.hint) is (level is not OK), (name, result)
         lines = [f"{name}, {result.level.name}: {result.message}", *(f"- {each}" for each in result.details)]
@@ -612,71 +633,87 @@ def test_each_check_has_its_ends() -> None:
     }
 
 
-def test_healthy() -> None:
-    """All is well, in the order of the table."""
-    found = list(examine(HEALTHY))
+async def examined(facts: Facts) -> tuple[Sequence[tuple[Check[Any], Result]], list[str]]:
+    """What `check` finds, and what it requested."""
+    async with cluster(facts) as (seen, api):
+        found = await examine(seen)
+    return found, [f"{method} {path}" for method, path, *_ in api.requests]
+
+
+async def test_healthy() -> None:
+    """All is well, in the order of the table; nothing is read twice, but each page and namespace, and one pod is tried."""
+    found, requests = await examined(HEALTHY)
     assert [check.name for check, result in found if result.level is OK] == [check.name for check in CHECKS]
+    assert requests.count("GET /api/v1/nodes") == len(HEALTHY["/api/v1/nodes"])
+    assert [each for each in requests if not each.startswith("GET")] == ["POST /api/v1/namespaces/team/pods"]
+    assert not [each for each in requests if "resourceslices" in each or "resourceclaimtemplates" in each]
 
 
-def test_what_no_node_offers_comes_first() -> None:
+async def test_what_no_node_offers_comes_first() -> None:
     """It is the first line of the text, and the first check of JSON, with what is needed: nothing else helps without it."""
-    facts = but(outcome=SLICED(), nodes=[node("n1", "nvidia.com/gpu")])
-    first, line, *rest = click.unstyle(as_text(examine(facts))).splitlines()
+    found, _ = await examined(but(outcome=SLICED, nodes=[node("n1", "nvidia.com/gpu")]))
+    first, line, *rest = click.unstyle(as_text(found)).splitlines()
     assert (first, line) == ("target", "‼ resources: no node has a resource of the target timeslicing")
     assert "renameByDefault: true" in " ".join(rest[:3])
-    assert json.loads(as_json(examine(facts)))["checks"][0]["name"] == "resources"
+    assert json.loads(as_json(found))["checks"][0]["name"] == "resources"
 
 
-def test_nothing_is_known() -> None:
-    """A cluster that lets us read nothing has no errors, only questions."""
-    unread: dict[str, Any] = dict.fromkeys(("outcome", "configurations", "namespaces", "nodes"), REFUSED)
-    nothing = ClusterFacts(NOW, "gpu", REFUSED, **unread)
-    levels = {check.name: result.level for check, result in examine(nothing)}
-    assert set(levels.values()) == {WARNING}
-    assert len(levels) == len(CHECKS)
+async def test_nothing_is_known() -> None:
+    """A cluster that lets us read nothing has no errors, only questions; and nothing is tried there."""
+    found, requests = await examined(
+        {**dict.fromkeys(HEALTHY, 403), "now": NOW, "release": "gpu", "pods": {}, "shown": []}
+    )
+    assert [check.name for check, result in found if result.level is not WARNING] == ["feature-gate"]
+    # Nothing that is known writes claims, so there is nothing to try.
+    assert len(found) == len(CHECKS)
+    assert all(each.startswith("GET ") for each in requests)
 
 
-def test_nobody_answers() -> None:
-    """Without an API server nothing else is reported."""
-    nobody = ClusterFacts(NOW, "gpu", Missing("connection refused"), reachable=False)
-    ((check, result),) = examine(nobody)
-    assert (check.name, result.level, result.details) == ("api-server", ERROR, ("connection refused",))
+@pytest.mark.parametrize(
+    "answer", [UnreachableError("connection refused"), refused("connection refused", 401)], ids=str
+)
+async def test_nobody_answers(answer: object) -> None:
+    """Without an API server, or credentials that it knows, nothing else is reported, nor requested."""
+    (((check, result),), requests) = await examined(but(server=answer))
+    assert (check.name, result.level) == ("api-server", ERROR)
+    assert "connection refused" in result.details[0]
+    assert requests == ["GET /version"]
 
 
 NOTHING: dict[str, Any] = {
     "configurations": [configuration("later")],
-    "outcome": policy_of([], {}, DocumentCache()),
-    "stored": None,
-    "deployment": None,
-    "namespaces": [space("team"), Namespace("gpu")],
+    "outcome": (),
+    "stored": 404,
+    "deployments": [],
 }
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"stored": REFUSED, "deployment": REFUSED, "outcome": REFUSED, "namespaces": [space("team")]}],
+    [{}, {"stored": REFUSED, "deployments": REFUSED, "outcome": REFUSED, "namespaces": [space("team")]}],
     ids=["empty namespace", "no namespace"],
 )
-def test_nothing_is_installed(changes: dict[str, Any]) -> None:
-    """One line, with the command."""
-    ((check, result),) = examine(but(**{**NOTHING, **changes}))
+async def test_nothing_is_installed(changes: dict[str, Any]) -> None:
+    """One line, with the command; nothing that depends on an installation is requested, and no pod is made."""
+    (((check, result),), requests) = await examined(but(**{**NOTHING, **changes}))
     assert (check.name, result.level) == ("registration", ERROR)
     assert "not installed" in result.message
     assert "helm install vgpu-webhook" in result.hint
     assert "--namespace gpu " in result.hint
+    assert {"GET /api/v1/pods", "POST /api/v1/namespaces/team/pods"}.isdisjoint(requests)
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"configurations": HEALTHY.configurations},
+        {"configurations": HEALTHY["configurations"]},
         {"configurations": REFUSED},
         {"outcome": OUTCOME},
         {"outcome": REFUSED},
-        {"stored": HEALTHY.stored},
+        {"stored": HEALTHY["stored"]},
         {"stored": REFUSED},
-        {"deployment": DEPLOYED},
-        {"deployment": REFUSED},
+        {"deployments": [DEPLOYED]},
+        {"deployments": REFUSED},
     ],
     ids=[
         f"{what} {how}"
@@ -684,20 +721,23 @@ def test_nothing_is_installed(changes: dict[str, Any]) -> None:
         for how in ("there", "refused")
     ],
 )
-def test_something_is_installed(changes: dict[str, Any]) -> None:
+async def test_something_is_installed(changes: dict[str, Any]) -> None:
     """Anything of it, or anything that may not be read, is looked at check by check."""
-    assert len(list(examine(but(**{**NOTHING, **changes})))) == len(CHECKS)
+    found, _ = await examined(but(**{**NOTHING, **changes}))
+    assert len(found) == len(CHECKS)
 
 
-def test_a_check_that_fails_ends_no_other() -> None:
+async def test_a_check_that_fails_ends_no_other() -> None:
     """An unforeseen object of a cluster is told, with where it was read."""
 
-    def answer(facts: list[int]) -> Result:
-        return ok(str(facts[0]))
+    async def odd(seen: ClusterReader) -> Result:
+        return ok(seen.answers["nothing"].result())
 
-    check = Check("odd", "Odd", answer)
-    assert check.judge([1]).level is Level.OK
-    result = check.judge([])
-    assert result.level is Level.ERROR
+    async def fine(_: ClusterReader) -> Result:
+        return ok("fine")
+
+    async with cluster(HEALTHY) as (seen, _):
+        (_, result), (_, other) = await made([Check("odd", "", odd), Check("fine", "", fine)], seen)
+    assert (result.level, other.message) == (Level.ERROR, "fine")
     (where,) = result.details
-    assert re.fullmatch(r"test_checks\.py:\d+: IndexError: list index out of range", where)
+    assert re.fullmatch(r"test_checks\.py:\d+: KeyError: 'nothing'", where)

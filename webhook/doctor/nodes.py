@@ -1,58 +1,25 @@
-"""Checks of nodes: their resources, the scheduler, one shim rather than two.
+"""Checks of nodes: their resources, the scheduler, one shim rather than two."""
 
-Also the chart's values that fit a cluster, from what its nodes offer and which schedulers run.
-"""
-
-import itertools
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
-
-import yaml
+from typing import Any, Final, TypeAlias
 
 from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_source, target_of
-from webhook.doctor.facts import ClusterFacts, Node, Scheduler, Workload
-from webhook.doctor.result import NOT_TRIED, Level, Missing, Result, counted, error, known, listed, ok, warning
-from webhook.mapping.document.schema import SharedName
-from webhook.mapping.model.names import Owner, index
+from webhook.cluster.client import list_objects, object_pages
+from webhook.doctor.reading import ClusterReader, Item, found_at, moment, read_or, reads, remembered, tried
+from webhook.doctor.result import Level, Result, UnansweredError, counted, error, listed, ok, warning
+from webhook.mapping.document.schema import GatedName, SharedName
+from webhook.mapping.model.keys import Key
+from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import Shim
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import expression
+from webhook.pod import ENDED
 from webhook.quantity import MIB, bytes_text
 from webhook.reasons import Denied
 
-
-def targets(facts: ClusterFacts) -> list[Vendor]:
-    """The vendors whose keys pods of this cluster get: the setting ``target``, else those of the nodes' resources."""
-    policy = facts.policy
-    if policy.settings.target is not None:
-        return [policy.vendors[policy.settings.target]]
-    if isinstance(facts.nodes, Missing):
-        return []
-    names = {name for node in facts.nodes for name in node.resources}
-    found = {owner.vendor for name in names for owner in policy.resources.owners(name)}
-    written = (_target(policy.vendors[name], policy) for name in sorted(found))
-    return list({vendor.name: vendor for vendor in written if vendor is not None}.values())
-
-
-def possible_targets(facts: ClusterFacts) -> list[Vendor]:
-    """The vendors of this cluster's pods, or all target vendors if none is known."""
-    return targets(facts) or [vendor for vendor in facts.policy.in_force if vendor.target]
-
-
-def _target(vendor: Vendor, policy: Policy) -> Vendor | None:
-    try:
-        return target_of(vendor, Overrides(), policy)[0]
-    except Denied:
-        return None
-
-
-def _nodes(facts: ClusterFacts) -> Sequence[Node]:
-    return known(facts.nodes, "the nodes", "list nodes")
-
-
-_WITHOUT_TARGET: Final = "set `target` in the settings, or check again when a node has GPUs"
+WITHOUT_TARGET: Final = "set `target` in the settings, or check again when a node has GPUs"
 
 LIBRARY_FOLDERS: Final = ("/usr/", "/opt/")
 """Folders for libraries on nodes. A device plugin that mounts such a folder may mount a library into containers."""
@@ -63,78 +30,116 @@ MAX_DIGITS: Final = 10
 LEASE_SECONDS: Final = 60.0
 """A leader that has not renewed its Lease for so long is gone: a Lease usually lasts 15 s."""
 
+PENDING_SECONDS: Final = 60.0
+"""A younger pod may simply not have been scheduled yet."""
 
-def resources(facts: ClusterFacts) -> Result:
+
+@remembered
+async def targets(seen: ClusterReader) -> list[Vendor]:
+    """The vendors whose keys pods of this cluster get: the setting ``target``, else those of the nodes' resources."""
+    in_force = await seen.policy()
+    if in_force.settings.target is not None:
+        return [in_force.vendors[in_force.settings.target]]
+    names = {name for node in await read_or([], seen.nodes()) for name in node.resources}
+    found = {owner.vendor for name in names for owner in in_force.resources.owners(name)}
+    written = (_target(in_force.vendors[name], in_force) for name in sorted(found))
+    return [*{vendor.name: vendor for vendor in written if vendor is not None}.values()]
+
+
+def _target(vendor: Vendor, policy: Policy) -> Vendor | None:
+    try:
+        return target_of(vendor, Overrides(), policy)[0]
+    except Denied:
+        return None
+
+
+async def resources(seen: ClusterReader) -> Result:
     """Do nodes have the resources that pods request?"""
-    nodes, chosen = _nodes(facts), targets(facts)
+    every, chosen = await seen.nodes(), await targets(seen)
     again = "(node groups of size 0 show no resources)"
     if not chosen:
-        return warning(
-            f"no node has any resource of the policy ({counted(len(nodes), 'node')})",
-            hint=f"kubectl describe nodes: is the device plugin running? {again}",
-        )
-    found, absent, lacking = [], [], list[tuple[str, bool]]()
+        hint = f"kubectl describe nodes: is the device plugin running? {again}"
+        return warning(f"no node has any resource of the policy ({counted(len(every), 'node')})", hint=hint)
+    found, absent, lacking = list[str](), list[str](), list[tuple[str, bool]]()
     for vendor in chosen:
-        owners = index([vendor], "resource").owners
-        reported = {entry if isinstance(entry, str) else entry.resource for entry in vendor.document.reports or ()}
-        own = reported.__contains__ if vendor.annotation_keys else owners
-        having = [names for node in nodes if (names := set(filter(own, node.resources)))]
-        offered = set().union(*having)
-        lacking += _missing(vendor, offered, owners)
+        reported = {_reported(entry) for entry in vendor.document.reports or ()}
+        own = reported.__contains__ if vendor.annotation_keys else index([vendor], "resource").owners
+        offered, having = _offered(own, every)
+        lacking += _missing(vendor, offered)
         if having:
-            found.append(f"{listed(sorted(offered))} on {len(having)} of {counted(len(nodes), 'node')}")
+            found.append(f"{listed(sorted(offered))} on {having} of {counted(len(every), 'node')}")
         elif not vendor.annotation_keys or reported:
             absent.append(vendor.name)
-    lines = [line for line, _ in lacking]
     if absent:
-        return warning(
-            f"no node has a resource of the target {', '.join(absent)}",
-            *lines,
-            hint=f"kubectl describe nodes: is its device plugin running? {again}",
-        )
-    hint = "kubectl describe nodes: is the system installed completely?"
+        hint = f"kubectl describe nodes: is its device plugin running? {again}"
+        lines = (line for line, _ in lacking)
+        return warning(f"no node has a resource of the target {', '.join(absent)}", *lines, hint=hint)
+    told = "; ".join(found) or "the target uses labels and annotations only: nodes need no resources for it"
+    return _incomplete(lacking) if lacking else ok(told)
+
+
+def _incomplete(lacking: Sequence[tuple[str, bool]]) -> Result:
+    hint, lines = "kubectl describe nodes: is the system installed completely?", (line for line, _ in lacking)
     if any(always for _, always in lacking):
         return error("no node has a resource that pods of the target get: they would stay Pending", *lines, hint=hint)
-    if lacking:
-        return warning("no node has a resource that some requests of the target need", *lines, hint=hint)
-    return ok("; ".join(found) or "the target uses labels and annotations only: nodes need no resources for it")
+    return warning("no node has a resource that some requests of the target need", *lines, hint=hint)
 
 
-def _missing(
-    vendor: Vendor, offered: Collection[str], owners: Callable[[str], Sequence[Owner]]
-) -> Iterator[tuple[str, bool]]:
-    """The resources that the vendor's nodes should report and do not, with what that needs, and whether all requests do.
+def _offered(own: Callable[[str], Any], nodes: Iterable[Item]) -> tuple[set[str], int]:
+    """The resources that nodes have of some, and the number of these nodes."""
+    having = [names for node in nodes if (names := set(filter(own, node.resources)))]
+    return set().union(*having), len(having)
+
+
+def _reported(entry: str | GatedName) -> str:
+    return entry if isinstance(entry, str) else entry.resource
+
+
+def _missing(vendor: Vendor, offered: Collection[str]) -> Iterator[tuple[str, bool]]:
+    """The resources that the vendor's nodes should report and do not, with what that needs, and whether all requests do."""
+    for entry in vendor.document.reports or ():
+        name = _reported(entry)
+        keys = [key for key in vendor.keys.values() if name in {template.text for template in key.spellings}]
+        if (keys or vendor.annotation_keys) and not _is_there(name, keys, vendor, offered):
+            yield _needed(vendor, entry)
+
+
+def _needed(vendor: Vendor, entry: str | GatedName) -> tuple[str, bool]:
+    if isinstance(entry, str):
+        return f"{vendor.name}: {entry}", True
+    only = f", for {entry.requests}" if entry.requests else ""
+    return f"{vendor.name}: {entry.resource}{only}: {entry.needs}", not entry.requests
+
+
+def _is_there(name: str, keys: Sequence[Key], vendor: Vendor, offered: Collection[str]) -> bool:
+    """Whether nodes offer a resource.
 
     One with variables is there if a name that it stands for is; one that an extending document replaced, if what it writes is.
     """
+    if any(key.spelled(_written(vendor)) in offered for key in keys):
+        return True
+    if "{" not in name:
+        return name in offered
+    owners, spelled = index([vendor], "resource").owners, {key.name for key in keys}
+    return any(owner.binding and owner.key_name in spelled for each in offered for owner in owners(each))
+
+
+def _written(vendor: Vendor) -> dict[str, str]:
+    """The variables of a vendor, as they are written; of several texts, the first."""
     writes = {name: variable.write for name, variable in vendor.document.variables.items()}
-    chosen = {name: text if isinstance(text, str) else text[0] for name, text in writes.items() if text}
-    for entry in vendor.document.reports or ():
-        name = entry if isinstance(entry, str) else entry.resource
-        keys = [key for key in vendor.keys.values() if name in {template.text for template in key.spellings}]
-        spelled = {key.name for key in keys}
-        bound = (owner for each in offered for owner in owners(each) if owner.binding)
-        there = any(owner.key_name in spelled for owner in bound) if "{" in name else name in offered
-        there = there or any(key.spelled(chosen) in offered for key in keys)
-        if there or not (keys or vendor.annotation_keys):
-            continue
-        if isinstance(entry, str):
-            yield f"{vendor.name}: {name}", True
-        else:
-            only = f", for {entry.requests}" if entry.requests else ""
-            yield f"{vendor.name}: {name}{only}: {entry.needs}", not entry.requests
+    return {name: text if isinstance(text, str) else text[0] for name, text in writes.items() if text}
 
 
-def sharing(facts: ClusterFacts) -> Result:
+async def sharing(seen: ClusterReader) -> Result:
     """Do nodes serve a key of the policy with another meaning?
 
     GPUs may be shared under their ordinary name.
     """
-    nodes, found = _nodes(facts), dict[str, str]()
-    for vendor in facts.policy.vendors.values():
+    every, in_force, found = await seen.nodes(), await seen.policy(), dict[str, str]()
+    for vendor in in_force.vendors.values():
         for sign in vendor.document.shared_names:
-            owners = facts.policy.resources.owners(sign.resource)
-            having = [node.name for node in nodes if sign.resource in node.resources and _is_shown_by(sign, node)]
+            owners = in_force.resources.owners(sign.resource)
+            having = [node.name for node in every if _is_shown_by(sign, node)]
             if having and owners and owners[0].vendor != vendor.name:
                 line = f"{listed(having)}: {sign.resource} is {vendor.name}'s there, and read as {owners[0].vendor}'s"
                 found[line] = sign.instead
@@ -144,31 +149,89 @@ def sharing(facts: ClusterFacts) -> Result:
     return ok("no node's labels show GPUs shared under a name that has another meaning in the policy")
 
 
-def scheduler(facts: ClusterFacts) -> Result:
+def _is_shown_by(sign: SharedName, node: Item) -> bool:
+    return sign.resource in node.resources and any(
+        expression(pattern).groups(node.labels[label]) is not None
+        for label, pattern in sign.nodes.items()
+        if label in node.labels
+    )
+
+
+def schedulers_of(vendors: Iterable[Vendor]) -> list[str]:
+    """The schedulers of these vendors' pods, except for the cluster's default."""
+    names = (vendor.place.scheduler for vendor in vendors)
+    return list(dict.fromkeys(name for name in names if name and name != DEFAULT_SCHEDULER))
+
+
+@reads("pods", "list pods")
+async def _waiting(seen: ClusterReader) -> dict[str, list[str]]:
+    """The schedulers that pods have waited for for long, with what each wrote into these pods: nothing if it has not tried."""
+    found = dict[str, list[str]]()
+    async for page in object_pages(seen.api, "/api/v1/pods", Item, {"fieldSelector": "spec.nodeName="}):
+        for pod in page:
+            reason = str(pod.condition("PodScheduled").get("reason") or "")
+            age = seen.now - (moment(pod.metadata.creation_timestamp) or seen.now)
+            is_over = pod.status.get("phase") in ENDED or reason == "SchedulingGated"
+            if age.total_seconds() > PENDING_SECONDS and not is_over:
+                found.setdefault(found_at(pod.spec, str, "schedulerName") or "", []).append(reason)
+    return found
+
+
+@reads("pods", "list pods")
+async def _has_placed(seen: ClusterReader, scheduler: str) -> bool:
+    """Whether a pod that names a scheduler has a node; only the first page of them is read."""
+    query = {"fieldSelector": f"spec.schedulerName={scheduler},spec.nodeName!="}
+    async for page in object_pages(seen.api, "/api/v1/pods", Item, query):
+        return bool(page)
+    return False
+
+
+@reads("Leases", "list leases.coordination.k8s.io")
+async def _lease(seen: ClusterReader, scheduler: str) -> float | None:
+    """Seconds since a Lease of a scheduler's name was last renewed, in any namespace."""
+    query = {"fieldSelector": f"metadata.name={scheduler}"}
+    leases = await list_objects(seen.api, "/apis/coordination.k8s.io/v1/leases", Item, query)
+    renewed = (moment(found_at(lease.spec, str, "renewTime")) for lease in leases)
+    return min(((seen.now - each).total_seconds() for each in renewed if each is not None), default=None)
+
+
+@remembered
+async def signs_of(seen: ClusterReader, scheduler: str) -> tuple[Level, str]:
+    """Whether a scheduler works, shows no signs, or pods wait for it in vain: its name, and what is known of it."""
+    try:
+        placed, waiting = await _has_placed(seen, scheduler), (await _waiting(seen)).get(scheduler, [])
+    except UnansweredError as unknown:
+        return Level.WARNING, f"{scheduler}: {unknown.why}"
+    if placed:
+        return Level.OK, f"{scheduler} has placed pods"
+    lease = await tried(_lease(seen, scheduler))
+    if isinstance(lease, float) and lease < LEASE_SECONDS:
+        return Level.OK, f"{scheduler} holds its Lease"
+    if considered := waiting.count("Unschedulable"):
+        return Level.OK, f"{scheduler} runs, and has no node for {counted(considered, 'pod')} yet"
+    if isinstance(lease, UnansweredError):
+        return Level.WARNING, f"{scheduler}: no pod placed by it, Leases could not be read: {lease.why}"
+    age = "no Lease" if lease is None else f"its Lease is {lease:.0f} s old"
+    if waiting:
+        return Level.ERROR, f"{scheduler}: {counted(len(waiting), 'pod')} waiting, none placed, {age}"
+    return Level.WARNING, f"{scheduler}: no pod placed by it, {age}"
+
+
+async def scheduler(seen: ClusterReader) -> Result:
     """Are there signs of the target's scheduler, and of each that pods wait for?
 
     The absence of signs is no proof of the opposite.
     """
-    chosen = targets(facts)
-    names = schedulers_of(chosen)
-    awaited = [] if isinstance(facts.awaited, Missing) else [name for name in facts.awaited if name not in names]
-    seen = {name: facts.schedulers.get(name, NOT_TRIED) for name in (*awaited, *names)}
-    judged = {name: _seen_of(name, scheduler) for name, scheduler in seen.items()}
-    waited_for = {name for name, found in seen.items() if isinstance(found, Missing) or found.waiting}
-    late = [name for name in awaited if judged[name][0] is not Level.OK and name in waited_for]
-    names = [*late, *names]
-    if not names:
-        _nodes(facts)
-        if chosen:
-            return ok("only the cluster's default scheduler is needed")
-        return warning(
-            "not checked: no node has a resource of the policy, so it is unknown which scheduler pods will need",
-            hint=_WITHOUT_TARGET,
-        )
-    ends = [judged[name] for name in names]
-    working, doubtful, stuck = ([text for level, text in ends if level is wanted] for wanted in Level)
+    chosen, vendors = await targets(seen), (await seen.policy()).vendors.values()
+    waiting = await read_or({}, _waiting(seen))
+    names = dict.fromkeys([*filter(waiting.__contains__, schedulers_of(vendors)), *schedulers_of(chosen)])
+    signs = dict(zip(names, await asyncio.gather(*(signs_of(seen, name) for name in names)), strict=True))
+    shown = {name: signs[name] for name in names if name in schedulers_of(chosen) or signs[name][0] is not Level.OK}
+    if not shown:
+        return await _without_scheduler(seen, chosen)
+    working, doubtful, stuck = ([text for level, text in shown.values() if level is wanted] for wanted in Level)
     install = "install it, or change place.scheduler in the mapping"
-    hint = f"kubectl get pods --all-namespaces --field-selector spec.schedulerName={names[0]}"
+    hint = f"kubectl get pods --all-namespaces --field-selector spec.schedulerName={next(iter(shown))}"
     if stuck:
         message = "pods wait for a scheduler that does not seem to be running"
         return error(message, *stuck, *doubtful, install, hint=hint)
@@ -178,105 +241,70 @@ def scheduler(facts: ClusterFacts) -> Result:
     return ok("; ".join(working))
 
 
-def shim(facts: ClusterFacts) -> Result:
+async def _without_scheduler(seen: ClusterReader, chosen: Collection[Vendor]) -> Result:
+    await seen.nodes()
+    if chosen:
+        return ok("only the cluster's default scheduler is needed")
+    unknown = "no node has a resource of the policy, so it is unknown which scheduler pods will need"
+    return warning(f"not checked: {unknown}", hint=WITHOUT_TARGET)
+
+
+async def shim(seen: ClusterReader) -> Result:
     """Is the shim on the nodes, and is no second one mounted by a device plugin?"""
-    injecting = _injecting(facts)
-    daemon_sets = known(facts.daemon_sets, "the DaemonSets", "list daemonsets.apps")
-    installers = [each for each in daemon_sets if each.is_installer]
+    injecting, found = await _injecting(seen), await seen.daemon_sets()
+    installers, plugins = ([each for each in found if each.is_installer is wanted] for wanted in (True, False))
     if not injecting:
-        if installers:
-            return warning(
-                "an installer installs the shim on nodes, but no mapping injects it",
-                *(installer.name for installer in installers),
-                hint="set shim.mode: inject in the mapping, or remove the installer",
-            )
-        return ok("no shim is injected by a mapping of this cluster")
-    plugins = [each for each in daemon_sets if not each.is_installer]
-    twice = [
-        line for plugin in plugins if _mounts_it(plugin, injecting) for line in _meeting(plugin, installers, facts)
-    ]
+        return _needless(installers)
+    twice = await _meetings(seen, [each for each in plugins if _is_named(each, injecting)], installers)
     if twice:
-        return error(
-            "the shim is injected where a device plugin mounts the same library: two copies in one process",
-            *twice,
-            hint="set shim.mode: plugin in the mapping (--set shim.mode=plugin of the chart)",
-        )
+        hint = "set shim.mode: plugin in the mapping (--set shim.mode=plugin of the chart)"
+        message = "the shim is injected where a device plugin mounts the same library: two copies in one process"
+        return error(message, *twice, hint=hint)
     ours = _paths(injecting)
-    others = [plugin for plugin in plugins if plugin.is_device_plugin and _brings_libraries(plugin, ours)]
-    conflicts = [line for plugin in others for line in _meeting(plugin, installers, facts)]
+    conflicts = await _meetings(seen, [each for each in plugins if _brings_libraries(each, ours)], installers)
     if conflicts:
-        return warning(
-            "the shim is injected where a device plugin may mount one of its own",
-            *conflicts,
-            hint="if it does: set shim.mode: plugin in the mapping, or run the plugin on other nodes (node selector)",
-        )
-    counts = {each.name: (each.ready, each.desired) for each in installers}
+        hint = "if it does: set shim.mode: plugin in the mapping, or run the plugin on other nodes (node selector)"
+        return warning("the shim is injected where a device plugin may mount one of its own", *conflicts, hint=hint)
+    return _installed(installers) if installers else await _uninstalled(seen, ours)
+
+
+async def _injecting(seen: ClusterReader) -> list[Shim]:
+    """The shims that are injected from a folder of the node, of the targets, or of all vendors if none is known."""
+    possible = await targets(seen) or [vendor for vendor in (await seen.policy()).in_force if vendor.target]
+    shims = [vendor.shim for vendor in possible if vendor.shim is not None]
+    return [shim for shim in shims if shim.document.mode == "inject" and _paths([shim])]
+
+
+def _needless(installers: Sequence[Item]) -> Result:
+    if not installers:
+        return ok("no shim is injected by a mapping of this cluster")
+    hint = "set shim.mode: inject in the mapping, or remove the installer"
+    message = "an installer installs the shim on nodes, but no mapping injects it"
+    return warning(message, *(installer.place for installer in installers), hint=hint)
+
+
+def _installed(installers: Sequence[Item]) -> Result:
+    numbers = ("numberReady", "desiredNumberScheduled")
+    counts = {each.place: [found_at(each.status, int, number) or 0 for number in numbers] for each in installers}
     late = [f"{name}: on {ready} of {counted(all_, 'node')}" for name, (ready, all_) in counts.items() if ready < all_]
     if late:
         return warning("the shim is not on every node yet", *late, hint="kubectl rollout status daemonset …")
-    if not installers and not targets(facts):
-        return warning(
-            "not checked: no node has a resource of the policy, so it is unknown whether pods need the shim",
-            hint=_WITHOUT_TARGET,
-        )
-    if not installers:
-        return warning(
-            f"the shim may be missing on nodes: there is no installer, and pods need {listed(sorted(ours))}",
-            hint="install the chart with shim.mode: inject, or add the shim to the node image",
-        )
-    ready = sum(ready for ready, _ in counts.values())
-    return ok(f"the shim is on {counted(ready, 'node')}, and no device plugin mounts another")
+    on_nodes = counted(sum(ready for ready, _ in counts.values()), "node")
+    return ok(f"the shim is on {on_nodes}, and no device plugin mounts another")
 
 
-def schedulers_of(vendors: Iterable[Vendor]) -> list[str]:
-    """The schedulers of these vendors' pods, except for the cluster's default."""
-    names = (vendor.place.scheduler for vendor in vendors)
-    return list(dict.fromkeys(name for name in names if name and name != DEFAULT_SCHEDULER))
+async def _uninstalled(seen: ClusterReader, ours: Collection[str]) -> Result:
+    if not await targets(seen):
+        unknown = "no node has a resource of the policy, so it is unknown whether pods need the shim"
+        return warning(f"not checked: {unknown}", hint=WITHOUT_TARGET)
+    hint = "install the chart with shim.mode: inject, or add the shim to the node image"
+    message = f"the shim may be missing on nodes: there is no installer, and pods need {listed(sorted(ours))}"
+    return warning(message, hint=hint)
 
 
-def _is_shown_by(sign: SharedName, node: Node) -> bool:
-    return any(
-        expression(pattern).groups(node.labels[label]) is not None
-        for label, pattern in sign.nodes.items()
-        if label in node.labels
-    )
-
-
-def _seen_of(name: str, seen: Scheduler | Missing) -> tuple[Level, str]:
-    """Judge one scheduler: it works, it shows no signs, or pods wait for it in vain."""
-    if isinstance(seen, Missing):
-        return Level.WARNING, f"{name}: {seen.why}"
-    if seen.placed:
-        return Level.OK, f"{name} has placed {counted(seen.placed, 'pod')}"
-    if isinstance(seen.lease, float) and seen.lease < LEASE_SECONDS:
-        return Level.OK, f"{name} holds its Lease"
-    if seen.considered:
-        return Level.OK, f"{name} runs, and has no node for {counted(seen.considered, 'pod')} yet"
-    if seen.waiting and not isinstance(seen.lease, Missing):
-        return Level.ERROR, f"{name}: {counted(seen.waiting, 'pod')} waiting, none placed, {_lease_text(seen)}"
-    return Level.WARNING, f"{name}: no pod placed by it, {_lease_text(seen)}"
-
-
-def is_running(seen: Scheduler | Missing | None) -> bool:
-    """Return whether a scheduler shows signs of running."""
-    return seen is not None and _seen_of("", seen)[0] is Level.OK
-
-
-def mounts_library(plugin: Workload, shim: Shim) -> bool:
-    """Return whether a device plugin mounts the library of a shim, or a folder of libraries."""
-    return _mounts_it(plugin, [shim]) or _brings_libraries(plugin, _paths([shim]))
-
-
-def _lease_text(seen: Scheduler) -> str:
-    if isinstance(seen.lease, Missing):
-        return f"Leases could not be read: {seen.lease.why}"
-    return "no Lease" if seen.lease is None else f"its Lease is {seen.lease:.0f} s old"
-
-
-def _injecting(facts: ClusterFacts) -> list[Shim]:
-    """The shims that are injected from a folder of the node."""
-    shims = [vendor.shim for vendor in possible_targets(facts) if vendor.shim is not None]
-    return [shim for shim in shims if shim.document.mode == "inject" and _paths([shim])]
+def mounts_library(plugin: Item, shim: Shim) -> bool:
+    """Whether a device plugin mounts the library of a shim, or a folder of libraries."""
+    return _is_named(plugin, [shim]) or _brings_libraries(plugin, _paths([shim]))
 
 
 def _paths(shims: Iterable[Shim]) -> set[str]:
@@ -285,130 +313,80 @@ def _paths(shims: Iterable[Shim]) -> set[str]:
     return {str(volume["hostPath"]["path"]) for volume in volumes if "hostPath" in volume}
 
 
-def _mounts_it(plugin: Workload, injecting: Iterable[Shim]) -> bool:
+def _is_named(plugin: Item, injecting: Iterable[Shim]) -> bool:
     """Whether a mapping names it as a device plugin that mounts the same library."""
     return any(shim.mounted_by is not None and shim.mounted_by in plugin.labels.items() for shim in injecting)
 
 
-def _brings_libraries(plugin: Workload, ours: Collection[str]) -> bool:
+def _brings_libraries(plugin: Item, ours: Collection[str]) -> bool:
     return any(path.startswith(LIBRARY_FOLDERS) or path in ours for path in plugin.host_paths)
 
 
-def _meeting(plugin: Workload, installers: Sequence[Workload], facts: ClusterFacts) -> list[str]:
-    """The nodes of a device plugin with an installer; without installers, all of its nodes, for pods get the shim there."""
+@reads("pods", "list pods")
+async def _placed(seen: ClusterReader, namespace: str, labels: str) -> frozenset[str]:
+    """The nodes of the pods with these labels."""
+    query = {"labelSelector": labels}
+    pods = await list_objects(seen.api, f"/api/v1/namespaces/{namespace}/pods", Item, query)
+    return frozenset(filter(None, (found_at(pod.spec, str, "nodeName") for pod in pods)))
+
+
+async def _nodes_of(seen: ClusterReader, daemon_set: Item) -> frozenset[str] | UnansweredError:
+    """The nodes of its pods; expressions in its selector are ignored, so that it may match more pods."""
+    labels = (found_at(daemon_set.spec, dict, "selector", "matchLabels") or {}).items()
+    selector = ",".join(f"{key}={value}" for key, value in labels)
+    return await tried(_placed(seen, daemon_set.metadata.namespace, selector))
+
+
+async def _meetings(seen: ClusterReader, plugins: Iterable[Item], installers: Sequence[Item]) -> list[str]:
+    """The nodes of device plugins with an installer; without installers, all of their nodes, for pods get the shim there."""
+    return [line for plugin in plugins for line in await _meeting(seen, plugin, installers)]
+
+
+async def _meeting(seen: ClusterReader, plugin: Item, installers: Sequence[Item]) -> list[str]:
     folders = ", ".join(path for path in plugin.host_paths if path.startswith(LIBRARY_FOLDERS)) or "its library"
-    nodes = facts.placed.get(plugin.name, NOT_TRIED)
-    if isinstance(nodes, Missing):
-        return [f"{plugin.name} mounts {folders}; its nodes could not be read: {nodes.why}"]
-    installed = [facts.placed.get(installer.name, NOT_TRIED) for installer in installers]
-    known_nodes = [placed for placed in installed if not isinstance(placed, Missing)]
-    if known_nodes and len(known_nodes) == len(installers):
-        nodes &= frozenset().union(*known_nodes)
-    return [f"{plugin.name} mounts {folders}, on {listed(sorted(nodes))}"] if nodes else []
+    on_nodes = await _nodes_of(seen, plugin)
+    if isinstance(on_nodes, UnansweredError):
+        return [f"{plugin.place} mounts {folders}; its nodes could not be read: {on_nodes.why}"]
+    installed = [await _nodes_of(seen, installer) for installer in installers]
+    known = [nodes for nodes in installed if not isinstance(nodes, UnansweredError)]
+    if installers and len(known) == len(installers):
+        on_nodes &= frozenset().union(*known)
+    return [f"{plugin.place} mounts {folders}, on {listed(sorted(on_nodes))}"] if on_nodes else []
 
 
-_BARE: Final = (
-    "whole devices, as pods that request only a count mean them; `share` cuts each to the mapping's default: see what "
-    "becomes of your workloads with `vgpu-webhook preview -A --set bareDevices=share`"
-)
+NodeSize: TypeAlias = tuple[int, str]
+"""A number, and the node that has it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProposedValue:
-    """One value of the chart.
+async def largest_of(seen: ClusterReader) -> tuple[Mapping[str, NodeSize], NodeSize | None]:
+    """What nodes have at most, by their labels: by hardware family, MiB of a device; devices of a node.
 
-    Attributes:
-        path: its two keys.
-        value: the value, as data of YAML.
-        why: a sentence without a period.
-    """
-
-    path: tuple[str, str]
-    value: Any
-    why: str
-
-
-def proposed(facts: ClusterFacts) -> tuple[ProposedValue, ...]:
-    """Propose `target`, `served`, `owners`, `largestDevice`, `largestNode`, `bareDevices` and `shim.mode`.
-
-    Args:
-        facts: nodes, device plugins and schedulers, under the built-in policy.
+    What a node with devices of a family does not say is not known of any.
 
     Raises:
         UnansweredError: the nodes could not be read.
     """
-    values = [
-        *_of_systems(sharing_systems(facts), facts),
-        *_sizes(_largest(facts)),
-        ProposedValue(("settings", "bareDevices"), "whole", _BARE),
-    ]
-    target = next((each.value for each in values if each.path == ("settings", "target")), None)
-    return (*values, _shim_mode(None if target is None else facts.policy.vendors[target], facts))
-
-
-def sharing_systems(facts: ClusterFacts) -> Mapping[str, str]:
-    """Return the vendors that the cluster serves, each with the sign of it; that with the most nodes first.
-
-    A name that a plain device plugin serves, too, is a sign only beside a running scheduler of the vendor.
-
-    Raises:
-        UnansweredError: the nodes could not be read.
-    """
-    nodes = known(facts.nodes, "the nodes", "list nodes")
-    signs: list[tuple[int, str, str]] = []
-    for vendor in facts.policy.in_force:
-        if not vendor.target:
-            continue
-        names = index([vendor], "resource")
-        having = [found for node in nodes if (found := {name for name in node.resources if names.owners(name)})]
-        offered = set().union(*having)
-        scheduler = vendor.place.scheduler
-        runs = scheduler is not None and is_running(facts.schedulers.get(scheduler))
-        if offered - _plain(vendor) or (
-            runs and (offered or all(key.place != "resource" for key in vendor.keys.values()))
-        ):
-            seen = [f"{listed(sorted(offered))} on {counted(len(having), 'node')}"] if offered else []
-            seen += [f"{scheduler} is running"] if runs else []
-            signs.append((len(having), vendor.name, ", ".join(seen)))
-    return {name: sign for _, name, sign in sorted(signs, key=lambda each: (-each[0], each[1]))}
-
-
-@dataclass(frozen=True, slots=True)
-class _Largest:
-    """What nodes have at most, by their labels, with the node that has it.
-
-    Attributes:
-        memory: by hardware family, MiB of a device.
-        devices: of a node; None if that is not known of every node with devices.
-    """
-
-    memory: Mapping[str, tuple[int, str]]
-    devices: tuple[int, str] | None
-
-
-def _largest(facts: ClusterFacts) -> _Largest:
-    """Read the labels of nodes; what a node with devices of a family does not say is not known of any.
-
-    Raises:
-        UnansweredError: the nodes could not be read.
-    """
-    by_family: dict[str, list[Vendor]] = {}
-    for vendor in facts.policy.vendors.values():
+    every, by_family = await seen.nodes(), dict[str, list[Vendor]]()
+    for vendor in (await seen.policy()).vendors.values():
         by_family.setdefault(vendor.family, []).append(vendor)
-    memory: dict[str, tuple[int, str]] = {}
-    counts: list[tuple[int, str]] = []
-    for family, vendors in by_family.items():
-        labels = [vendor.document.node_labels for vendor in vendors]
-        names = index(vendors, "resource")
-        having = [node for node in _nodes(facts) if any(names.owners(name) for name in node.resources)]
-        sizes = [(_number(node, [each.memory for each in labels]), node.name) for node in having]
-        counts += [(_number(node, [each.devices for each in labels]), node.name) for node in having]
-        if sizes and all(size for size, _ in sizes):
-            memory[family] = max(sizes)
-    return _Largest(memory, max(counts) if counts and all(count for count, _ in counts) else None)
+    found = {family: _measured(vendors, every) for family, vendors in by_family.items()}
+    memory = {family: size for family, (sizes, _) in found.items() if (size := _most(sizes)) is not None}
+    return memory, _most([count for _, counts in found.values() for count in counts])
 
 
-def _number(node: Node, labels: Iterable[str | None]) -> int:
+def _measured(vendors: Sequence[Vendor], nodes: Iterable[Item]) -> tuple[list[NodeSize], list[NodeSize]]:
+    """The memory and the number of the devices of each node with some of these vendors; 0 where that is not known."""
+    labels, owners = [vendor.document.node_labels for vendor in vendors], index(vendors, "resource").owners
+    having = [node for node in nodes if any(map(owners, node.resources))]
+    memory = [(_number(node, [each.memory for each in labels]), node.name) for node in having]
+    return memory, [(_number(node, [each.devices for each in labels]), node.name) for node in having]
+
+
+def _most(found: Sequence[NodeSize]) -> NodeSize | None:
+    return max(found) if found and all(number for number, _ in found) else None
+
+
+def _number(node: Item, labels: Iterable[str | None]) -> int:
     """The number that a label of a node has; 0 without one."""
     texts = (node.labels.get(label or "", "") for label in labels)
     return max(
@@ -416,16 +394,17 @@ def _number(node: Node, labels: Iterable[str | None]) -> int:
     )
 
 
-def largest(facts: ClusterFacts) -> Result:
+async def largest(seen: ClusterReader) -> Result:
     """Have nodes more than the settings `largestDevice` and `largestNode` say?"""
-    settings, has = facts.policy.settings, _largest(facts)
+    in_force, (memory, devices) = await seen.policy(), await largest_of(seen)
+    settings = in_force.settings
     small = [
-        f"{node}: {size} MiB per device, and largestDevice is {bytes_text(facts.policy.largest_devices[family])}"
-        for family, (size, node) in has.memory.items()
-        if size * MIB > facts.policy.largest_devices.get(family, size * MIB)
+        f"{node}: {size} MiB per device, and largestDevice is {bytes_text(in_force.largest_devices[family])}"
+        for family, (size, node) in memory.items()
+        if size * MIB > in_force.largest_devices.get(family, size * MIB)
     ]
-    if has.devices is not None and settings.largest_node is not None and has.devices[0] > settings.largest_node:
-        small.append(f"{has.devices[1]}: {has.devices[0]} devices, and largestNode is {settings.largest_node}")
+    if devices is not None and settings.largest_node is not None and devices[0] > settings.largest_node:
+        small.append(f"{devices[1]}: {devices[0]} devices, and largestNode is {settings.largest_node}")
     if small:
         return warning("requests that nodes could serve are denied", *small, hint="raise the settings")
     if settings.largest_device is None and settings.largest_node is None:
@@ -433,104 +412,64 @@ def largest(facts: ClusterFacts) -> Result:
     return ok("nodes have, by their labels, no more than largestDevice and largestNode")
 
 
-def systems(facts: ClusterFacts) -> Result:
-    """Does the cluster serve keys that the settings translate away, or deny?
+async def sharing_systems(seen: ClusterReader) -> dict[str, str]:
+    """The vendors that the cluster serves, each with the sign of it; that with the most nodes first.
 
-    Translating is meant in a migration, and not where two systems are to stay.
+    Raises:
+        UnansweredError: the nodes could not be read.
     """
-    policy = facts.policy
-    seen = sharing_systems(facts)
-    origins = {name: override_source(policy.vendors[name], Overrides(), policy) for name in seen}
-    moved = [
-        name
-        for name, origin in origins.items()
-        if (origin == "settings" and name != policy.settings.target)
-        or (origin == "itself" and policy.served and name not in policy.served)
-    ]
-    if not moved:
-        return ok("the settings neither translate nor deny requests in keys that the cluster serves")
-    denied = [name for name in moved if origins[name] == "itself" or _only_isolated(policy.vendors[name])]
-    return warning(
-        "requests in keys that the cluster serves are translated or denied by the settings",
-        *(f"{name}, {'denied' if name in denied else 'translated'}: {seen[name]}" for name in moved),
-        hint=f"if they are to stay as they are, set served: [{', '.join([*policy.settings.served, *moved])}]",
-    )
+    every, in_force = await seen.nodes(), (await seen.policy()).in_force
+    found = await asyncio.gather(*(_sign_of(vendor, every, seen) for vendor in in_force if vendor.target))
+    signs = filter(None, found)
+    return {name: sign for _, name, sign in sorted(signs, key=lambda each: (-each[0], each[1]))}
 
 
-def values_text(values: tuple[ProposedValue, ...]) -> str:
-    """Format values as a file for ``helm install --values``, each with a comment that says why."""
-    lines: list[str] = []
-    for section, group in itertools.groupby(sorted(values, key=lambda each: each.path[0]), lambda each: each.path[0]):
-        lines.append(f"{section}:")
-        for each in group:
-            text = yaml.safe_dump(each.value, default_flow_style=True, width=2**31 - 1).removesuffix("\n...\n").strip()
-            lines += [f"  # {each.why}", f"  {each.path[1]}: {text}"]
-    return "\n".join(lines) + "\n"
+async def _sign_of(vendor: Vendor, nodes: Iterable[Item], seen: ClusterReader) -> tuple[int, str, str] | None:
+    """The number of nodes that serve a vendor, its name, and the sign of it.
+
+    A name that a plain device plugin serves, too, is a sign only beside a running scheduler of the vendor.
+    """
+    offered, having = _offered(index([vendor], "resource").owners, nodes)
+    if not offered and any(key.place == "resource" for key in vendor.keys.values()):
+        return None
+    running = [name for name in schedulers_of([vendor]) if (await signs_of(seen, name))[0] is Level.OK]
+    if not running and not offered - plain_names(vendor):
+        return None
+    sign = [f"{listed(sorted(offered))} on {counted(having, 'node')}"] if offered else []
+    return having, vendor.name, ", ".join([*sign, *(f"{name} is running" for name in running)])
 
 
-def _of_systems(systems: Mapping[str, str], facts: ClusterFacts) -> Iterator[ProposedValue]:
-    vendors = facts.policy.vendors
-    partitions = [name for name in systems if _only_isolated(vendors[name])]
-    others = [name for name in systems if name not in partitions]
-    if others:
-        target = others.pop(0)
-        yield ProposedValue(("settings", "target"), target, systems[target])
-        # The same system serves other hardware without being named again.
-        home = vendors[target]
-        others = [each for each in others if vendors[each].family == home.family or vendors[each].system != home.system]
-    else:
-        yield from _of_plain(facts)
-    served = [*others, *partitions]
-    if served:
-        why = "; ".join(f"{name}: {systems[name]}" for name in served)
-        yield ProposedValue(("settings", "served"), served, f"requests in their keys stay as they are: {why}")
+def plain_names(vendor: Vendor) -> set[str]:
+    """The names of a vendor that a plain device plugin serves, too."""
+    return {template.text for key in vendor.keys.values() for template in key.plain}
 
 
-def _of_plain(facts: ClusterFacts) -> Iterator[ProposedValue]:
-    """Whole devices, where a plain device plugin serves them and nothing shares them."""
-    offered = {name for node in _nodes(facts) for name in node.resources}
-    for vendor in facts.policy.vendors.values():
-        names = sorted(offered & _plain(vendor))
-        if vendor.inactive and names and vendor.place.scheduler is None:
-            why = (
-                f"only a plain device plugin serves {listed(names)}: no sharing system was found, so a share is denied"
-            )
-            yield ProposedValue(("settings", "target"), vendor.name, why)
-            yield ProposedValue(("settings", "owners"), dict.fromkeys(names, vendor.name), "the same")
-            return
-
-
-def _only_isolated(vendor: Vendor) -> bool:
+def only_isolated(vendor: Vendor) -> bool:
     """Whether all that a vendor serves is parts that the hardware isolates: shares of others are not written in its keys."""
     return all(form.document.isolated for form in vendor.forms if form.reads)
 
 
-def _sizes(has: _Largest) -> Iterator[ProposedValue]:
-    raised = "more is denied: raise it before larger nodes come"
-    if has.memory:
-        sizes = {family: f"{size}Mi" for family, (size, _) in sorted(has.memory.items())}
-        nodes = listed([node for _, node in has.memory.values()])
-        yield ProposedValue(("settings", "largestDevice"), sizes, f"by the labels of {nodes}; {raised}")
-    if has.devices is not None:
-        count, node = has.devices
-        yield ProposedValue(("settings", "largestNode"), count, f"by the labels of {node}; {raised}")
+async def systems(seen: ClusterReader) -> Result:
+    """Does the cluster serve keys that the settings translate away, or deny?
+
+    Translating is meant in a migration, and not where two systems are to stay.
+    """
+    await seen.nodes()
+    in_force = await seen.policy()
+    served = await sharing_systems(seen) if in_force.served else {}
+    moved = {name: how for name in served if (how := _moved(in_force.vendors[name], in_force)) is not None}
+    if not moved:
+        return ok("the settings neither translate nor deny requests in keys that the cluster serves")
+    hint = f"if they are to stay as they are, set served: [{', '.join([*in_force.settings.served, *moved])}]"
+    message = "requests in keys that the cluster serves are translated or denied by the settings"
+    return warning(message, *(f"{name}, {how}: {served[name]}" for name, how in moved.items()), hint=hint)
 
 
-def _shim_mode(target: Vendor | None, facts: ClusterFacts) -> ProposedValue:
-    path = ("shim", "mode")
-    if target is None or target.shim is None:
-        return ProposedValue(path, "plugin", "no library of ours is needed")
-    if isinstance(facts.daemon_sets, Missing):
-        return ProposedValue(path, "plugin", f"assumed: DaemonSets could not be read ({facts.daemon_sets.why})")
-    plugins = [each for each in facts.daemon_sets if each.is_device_plugin and not each.is_installer]
-    mounting = [each for each in plugins if mounts_library(each, target.shim)]
-    if mounting or not plugins:
-        named = listed([each.name for each in mounting])
-        why = f"{named} mounts the library" if mounting else "assumed: no device plugin was found"
-        return ProposedValue(path, "plugin", why)
-    why = f"no device plugin mounts a library from {' or '.join(LIBRARY_FOLDERS)}: {listed([each.name for each in plugins])}"
-    return ProposedValue(path, "inject", why)
-
-
-def _plain(vendor: Vendor) -> set[str]:
-    return {template.text for key in vendor.keys.values() for template in key.plain}
+def _moved(vendor: Vendor, policy: Policy) -> str | None:
+    """What the settings make of requests in a vendor's keys; None if they stay."""
+    origin = override_source(vendor, Overrides(), policy)
+    if origin == "itself":
+        return None if vendor.name in policy.served else "denied"
+    if origin != "settings" or vendor.name == policy.settings.target:
+        return None
+    return "denied" if only_isolated(vendor) else "translated"

@@ -1,14 +1,16 @@
 """Checks of the webhook configuration: whether it exists, what it selects, which pods it lets through, and its order."""
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from webhook import __version__
 from webhook.cluster.client import Object
 from webhook.cluster.registration.names import GPU_KEYS
 from webhook.cluster.registration.stored import (
+    Difference,
     Severity,
+    Stored,
     creates_pods,
     differences,
     keeps_selectors,
@@ -27,229 +29,239 @@ from webhook.cluster.registration.wanted import (
     terms_text,
     wanted_by,
 )
-from webhook.doctor.facts import ClusterFacts, moment
-from webhook.doctor.replicas import logs, printed, where_none_acts
-from webhook.doctor.result import Level, Missing, Result, UnansweredError, error, known, listed, ok, warning
-from webhook.labels import KEEP_SELECTORS, MATCHED_NAMES
+from webhook.doctor.certificates import stored
+from webhook.doctor.reading import ClusterReader, each_at, found_at, moment, read_or, remembered, tried
+from webhook.doctor.replicas import deployment, logs, printed, where_none_acts
+from webhook.doctor.result import Level, Result, UnansweredError, error, listed, ok, warning
+from webhook.labels import KEEP_SELECTORS
 
 INSTALL: Final = (
     "helm install vgpu-webhook deploy/chart --namespace {release} --create-namespace … (docs/install.md); "
     "if it is installed in another namespace: --release-namespace NS"
 )
 
-
 GROWS_FOR: Final = dt.timedelta(minutes=1)
 """How long a new validating configuration may lack webhooks: what is judged follows what is sent to be changed."""
 
 
-def configurations(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Sequence[Object]:
-    """All webhook configurations of a kind.
+@remembered
+async def nothing_installed(seen: ClusterReader) -> bool:
+    """Whether the webhook has neither a webhook configuration nor anything in its own namespace.
 
-    Raises:
-        UnansweredError: they could not be read.
+    What could not be read counts as existing.
     """
-    found = facts.configurations if kind is MUTATING else facts.validations
-    return known(found, f"the {kind.noun}s", f"list {kind.plural}.admissionregistration.k8s.io")
+    if await tried(seen.configuration(MUTATING)) is not None:
+        return False
+    spaces = await tried(seen.namespaces())
+    if not isinstance(spaces, UnansweredError) and seen.release not in {each.name for each in spaces}:
+        return True
+    found = await tried(seen.outcome())
+    if isinstance(found, UnansweredError) or found.verdicts:
+        return False
+    return await tried(stored(seen)) is None and await tried(deployment(seen)) is None
 
 
-def registered(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Result:
+async def registered(seen: ClusterReader, kind: ConfigurationKind = MUTATING) -> Result:
     """Does it exist with both webhooks, written for the current policy?"""
-    configurations(facts, kind)
-    if facts.nothing_installed:
-        return error(
-            f"the webhook is not installed: there is no {NAME}, and the namespace {facts.release} has none of its objects",
-            hint=INSTALL.format(release=facts.release),
-        )
-    found = facts.configuration_of(kind)
+    found = await seen.configuration(kind)
     if found is None:
-        unsent = "no pod is sent to the webhook" if kind is MUTATING else "nothing is sent to it"
-        absent = f"there is no {NAME}" if kind is MUTATING else f"there is no {kind.noun} {NAME}"
-        return error(f"{absent}: {unsent}", hint=where_none_acts(facts))
-    missing = [each.name for each in wanted_by(facts.policy, kind).webhooks if each.name not in webhooks_of(found)]
-    created = moment(found["metadata"].get("creationTimestamp"))
-    if missing and kind is VALIDATING and created is not None and facts.now - created < GROWS_FOR:
-        return warning(
-            f"{NAME} has no webhook {' and none '.join(missing)} yet",
-            hint="it gets them some seconds after it is made: check again",
-        )
+        return await _absent(seen, kind)
+    wanted = wanted_by(await seen.policy(), kind).webhooks
+    missing = [each.name for each in wanted if each.name not in webhooks_of(found)]
     if missing:
+        return _without(" and none ".join(missing), found, kind, seen.now)
+    return await _written(found, seen, kind)
+
+
+async def _absent(seen: ClusterReader, kind: ConfigurationKind) -> Result:
+    if await nothing_installed(seen):
         return error(
-            f"{NAME} has no webhook {' and none '.join(missing)}",
-            hint=f"kubectl delete {kind.kind.lower()} {NAME}: a replica creates it again",
+            f"the webhook is not installed: there is no {NAME}, and the namespace {seen.release} has none of its objects",
+            hint=INSTALL.format(release=seen.release),
         )
-    read = read_stored(found, facts.policy.settings.opt_in_label, kind)
+    if kind is MUTATING:
+        message = f"there is no {NAME}: no pod is sent to the webhook"
+    else:
+        message = f"there is no {kind.noun} {NAME}: nothing is sent to it"
+    return error(message, hint=await where_none_acts(seen))
+
+
+def _without(missing: str, found: Object, kind: ConfigurationKind, now: dt.datetime) -> Result:
+    created = moment(found_at(found, str, "metadata", "creationTimestamp"))
+    if kind is VALIDATING and created is not None and now - created < GROWS_FOR:
+        later = "it gets them some seconds after it is made: check again"
+        return warning(f"{NAME} has no webhook {missing} yet", hint=later)
+    again = f"kubectl delete {kind.kind.lower()} {NAME}: a replica creates it again"
+    return error(f"{NAME} has no webhook {missing}", hint=again)
+
+
+async def _written(found: Object, seen: ClusterReader, kind: ConfigurationKind) -> Result:
+    in_force = await seen.policy()
+    read = read_stored(found, in_force.settings.opt_in_label, kind)
     if read.version is None:
         return ok(f"{NAME} exists, maintained by hand")
-    if read.digest != facts.policy.digest and not isinstance(facts.outcome, Missing):
-        return warning(
-            f"{NAME} was written for policy {read.digest}, but the ConfigMaps make policy {facts.policy.digest}",
-            hint=_after_change(facts),
-        )
+    if read.digest != in_force.digest and not isinstance(await tried(seen.outcome()), UnansweredError):
+        hint = _after_change(seen)
+        message = f"{NAME} was written for policy {read.digest}, but the ConfigMaps make policy {in_force.digest}"
+        return warning(message, hint=hint)
     other = "" if read.version == __version__ else f" (this program is {__version__})"
     return ok(f"{NAME} exists, written by version {read.version}{other} for policy {read.digest}")
 
 
-def validation(facts: ClusterFacts) -> Result:
+async def validation(seen: ClusterReader) -> Result:
     """Is the validating webhook configuration, checked in the same three ways, as the setting `validation` requires?"""
-    if not wanted_by(facts.policy, VALIDATING).webhooks:
+    if not wanted_by(await seen.policy(), VALIDATING).webhooks:
         return ok("switched off by the setting validation")
-    exists = registered(facts, VALIDATING)
+    exists = await registered(seen, VALIDATING)
     if exists.level is not Level.OK:
         return exists
-    others = [answer(facts, VALIDATING) for answer in (selectors, matched_names)]
+    others = [await answer(seen, VALIDATING) for answer in (selectors, matched_names)]
     return next((each for each in others if each.level is not Level.OK), exists)
 
 
-def selectors(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Result:
+async def selectors(seen: ClusterReader, kind: ConfigurationKind = MUTATING) -> Result:
     """Does it select opted-in namespaces, but not the cluster's own and the webhook's?"""
-    found = _complete(facts, kind)
-    desired = wanted_by(facts.policy, kind)
-    site = Site("", own_namespace=facts.release)
-    faults = [fault for fault in differences(found, desired, site, _labels(facts)) if fault.field != GPU_KEYS]
-    # Without one of our terms, more pods are sent to the webhook than should be.
-    serious = [
-        str(fault)
-        for fault in faults
-        if fault.severity is not Severity.SLIGHT or fault.field in {"namespaceSelector", "sideEffects"}
-    ]
-    slight = [str(fault) for fault in faults if str(fault) not in serious]
-    writers = ", ".join(other_writers(found))
+    found, in_force = await _complete(seen, kind), await seen.policy()
+    desired, site = wanted_by(in_force, kind), Site("", own_namespace=seen.release)
+    every = differences(found, desired, site, await _labels(seen))
+    faults = [fault for fault in every if fault.field != GPU_KEYS]
+    serious = [str(fault) for fault in faults if _is_serious(fault)]
+    slight = [fault for fault in faults if not _is_serious(fault)]
     if serious:
-        hint = f"compare with {printed(facts)}{f'; written by {writers}' if writers else ''}"
-        return error("it does not select the namespaces and pods that it should", *serious, *slight, hint=hint)
-    read = read_stored(found, desired.opt_in, kind)
-    foreign = read.foreign
-    if slight or foreign:
-        why = f", which its annotation {KEEP_SELECTORS} permits" if keeps_selectors(found) else ""
-        narrowed = [
-            f"{name}: others narrow its namespaces: {terms_text(terms)}{why}" for name, terms in foreign.items()
-        ]
-        title = f"it was changed by {writers or 'others'}"
-        if not (writers or foreign) and read.digest not in {None, facts.policy.digest}:
-            title = "it was written for another policy"
-        elif not (writers or foreign) and read.version and {fault.field for fault in faults} == {"failurePolicy"}:
-            title = "the webhook does not hold pods back yet: it does not know that every replica can answer"
-            return warning(title, *slight, hint=_after_change(facts))
-        show = f"kubectl get {kind.kind.lower()} {NAME} --output yaml"
-        return warning(title, *slight, *narrowed, hint=f"if that was not intended: {show}")
-    return ok(f"it selects namespaces with {desired.opt_in}=enabled, but not the cluster's own and {facts.release}")
-
-
-def matched_names(facts: ClusterFacts, kind: ConfigurationKind = MUTATING) -> Result:
-    """Do match conditions send every pod with a name of the policy?"""
-    found = _complete(facts, kind)
-    desired, ours = wanted_by(facts.policy, kind), webhooks_of(found)
-    lacking, more = [], []
-    strange = f"its condition {GPU_KEYS} is not made from the names in the annotation {MATCHED_NAMES}"
-    for webhook in desired.webhooks:
-        name, through = webhook.name, matched_names_in(found, webhook, desired.matched_names)
-        if not ours[name].get("matchConditions"):
-            more.append(f"{name}: every pod, because it has no match conditions")
-        elif through is None:
-            lacking.append(f"{name}: {strange}")
-        else:
-            lacking += [f"{name}: {missing}" for missing in through.lacks(desired.matched_names)]
-            more += [f"{name}: {extra}" for extra in desired.matched_names.lacks(through)]
-    if lacking:
-        return error("pods with these names are not sent to the webhook", *lacking, hint=_after_change(facts))
-    if more:
-        return warning(
-            "more pods than the policy requires are sent to the webhook, and depend on it during an outage",
-            *more,
-            hint=_after_change(facts),
+        writers = ", ".join(other_writers(found))
+        hint = "; written by ".join(filter(None, (f"compare with {await printed(seen)}", writers)))
+        return error(
+            "it does not select the namespaces and pods that it should", *serious, *map(str, slight), hint=hint
         )
+    read = read_stored(found, desired.opt_in, kind)
+    if slight or read.foreign:
+        hint = f"if that was not intended: kubectl get {kind.kind.lower()} {NAME} --output yaml"
+        return _changed(found, slight, read, in_force.digest, (hint, _after_change(seen)))
+    return ok(f"it selects namespaces with {desired.opt_in}=enabled, but not the cluster's own and {seen.release}")
+
+
+def _is_serious(fault: Difference) -> bool:
+    """Whether pods are kept out; or, without one of our terms, more are sent to the webhook than should be."""
+    return fault.severity is not Severity.SLIGHT or fault.field in {"namespaceSelector", "sideEffects"}
+
+
+def _changed(found: Object, slight: Sequence[Difference], read: Stored, digest: str, hints: tuple[str, str]) -> Result:
+    """Judge what keeps no pod out; `hints`: what to do about it, and what if it is ours."""
+    writers, lines = ", ".join(other_writers(found)), [*map(str, slight)]
+    if not writers and not read.foreign:
+        if read.digest not in {None, digest}:
+            return warning("it was written for another policy", *lines, hint=hints[0])
+        if read.version and {fault.field for fault in slight} == {"failurePolicy"}:
+            held = "the webhook does not hold pods back yet: it does not know that every replica can answer"
+            return warning(held, *lines, hint=hints[1])
+    permitted = f", which its annotation {KEEP_SELECTORS} permits" if keeps_selectors(found) else ""
+    narrowed = [
+        f"{name}: others narrow its namespaces: {terms_text(terms)}{permitted}" for name, terms in read.foreign.items()
+    ]
+    return warning(f"it was changed by {writers or 'others'}", *lines, *narrowed, hint=hints[0])
+
+
+async def matched_names(seen: ClusterReader, kind: ConfigurationKind = MUTATING) -> Result:
+    """Do match conditions send every pod with a name of the policy?"""
+    found, desired = await _complete(seen, kind), wanted_by(await seen.policy(), kind)
+    site = Site("", own_namespace=seen.release)
+    lacking = [str(fault) for fault in differences(found, desired, site, []) if fault.field == GPU_KEYS]
+    more = list[str]()
+    for webhook in desired.webhooks:
+        through = matched_names_in(found, webhook, desired.matched_names)
+        if not webhooks_of(found)[webhook.name].get("matchConditions"):
+            more.append(f"{webhook.name}: every pod, because it has no match conditions")
+        elif through is not None:
+            more += [f"{webhook.name}: {extra}" for extra in desired.matched_names.lacks(through)]
+    if lacking:
+        return error("pods with these names are not sent to the webhook", *lacking, hint=_after_change(seen))
+    if more:
+        message = "more pods than the policy requires are sent to the webhook, and depend on it during an outage"
+        return warning(message, *more, hint=_after_change(seen))
     return ok("match conditions send every pod with a name of the policy, and no other")
 
 
-def order(facts: ClusterFacts) -> Result:
+async def order(seen: ClusterReader) -> Result:
     """Is it called before webhooks that have to see what it writes?
 
     The API server calls them in order of names.
     """
-    others = sorted((other for other in configurations(facts) if _changes_pods(other, facts)), key=_name)
-    earlier = [other for other in others if _name(other) < NAME]
+    called = await _changing_pods(seen)
+    earlier = {name: webhooks for name, webhooks in called.items() if name < NAME}
     if not earlier:
-        later = sum(_name(other) > NAME for other in others)
-        return ok(f"called before all others that change pods ({later})")
-    if of_schedulers := _calls_to_schedulers(earlier, facts):
-        return error(
-            "the webhook of a scheduler is called before ours, and does not see what ours writes",
-            *of_schedulers,
-            hint=f"rename it so that it sorts after {NAME}: configurations are called in order of their names",
-        )
-    if unmatched := [_name(other) for other in earlier if _waits_for_scheduler(other)]:
-        return error(
-            f"called before ours, and only for pods of a scheduler, which ours sets: {listed(unmatched)}",
-            "the API server calls again only what it has called before: pods lack what it writes",
-            hint=f"rename it so that it sorts after {NAME}",
-        )
-    called_once = [
-        _name(other)
-        for other in earlier
-        if any(webhook.get("reinvocationPolicy") != "IfNeeded" for webhook in webhooks_of(other).values())
-    ]
-    if called_once:
-        return warning(
-            f"called before ours, and not again afterwards: {listed(called_once)}",
-            hint=f"if it acts on GPU keys: set a name after {NAME}; with reinvocationPolicy: IfNeeded it may append twice",
-        )
-    return ok(f"called before ours, and again afterwards, when it may append twice: {listed([*map(_name, earlier)])}")
-
-
-def _calls_to_schedulers(configurations: Iterable[Object], facts: ClusterFacts) -> list[str]:
-    """The configurations that call the Service of a scheduler of a vendor in force, each with these Services."""
-    places = [vendor.place for vendor in facts.policy.in_force]
+        return ok(f"called before all others that change pods ({sum(name > NAME for name in called)})")
+    places = [vendor.place for vendor in (await seen.policy()).in_force]
     schedulers = {name for place in places for name in (place.scheduler, *place.schedulers) if name}
-    called = {_name(configuration): sorted(schedulers & _services(configuration)) for configuration in configurations}
-    return [f"{name} calls {', '.join(services)}" for name, services in called.items() if services]
+    return _before_schedulers(earlier, schedulers) or _before_others(earlier)
 
 
-def _waits_for_scheduler(configuration: Object) -> bool:
+async def _changing_pods(seen: ClusterReader) -> dict[str, list[Object]]:
+    """The configurations that are called for new pods of opted-in namespaces, in the order of their names."""
+    labels, every = await _labels(seen), await seen.configurations(MUTATING)
+    named = {found_at(each, str, "metadata", "name") or "": [*webhooks_of(each).values()] for each in every}
+    return {name: named[name] for name in sorted(named) if any(_changes_pods(each, labels) for each in named[name])}
+
+
+def _before_schedulers(earlier: Mapping[str, Sequence[Object]], schedulers: Collection[str]) -> Result | None:
+    calling, unmatched = list[str](), list[str]()
+    for name, webhooks in earlier.items():
+        called = {found_at(each, str, "clientConfig", "service", "name") or "" for each in webhooks}
+        calling += (
+            [f"{name} calls {', '.join(sorted(called.intersection(schedulers)))}"] if called & {*schedulers} else []
+        )
+        unmatched += [name] if any(map(_waits_for_scheduler, webhooks)) else []
+    hint = f"rename it so that it sorts after {NAME}"
+    if calling:
+        message = "the webhook of a scheduler is called before ours, and does not see what ours writes"
+        return error(message, *calling, hint=f"{hint}: configurations are called in order of their names")
+    if unmatched:
+        again = "the API server calls again only what it has called before: pods lack what it writes"
+        message = f"called before ours, and only for pods of a scheduler, which ours sets: {listed(unmatched)}"
+        return error(message, again, hint=hint)
+    return None
+
+
+def _waits_for_scheduler(webhook: Object) -> bool:
     """Whether a match condition looks at the pod's scheduler, as that of KAI's operator does."""
-    conditions = (
-        each for webhook in webhooks_of(configuration).values() for each in webhook.get("matchConditions") or ()
-    )
-    return any("schedulerName" in str(condition.get("expression")) for condition in conditions)
+    return any("schedulerName" in str(each.get("expression")) for each in each_at(webhook, "matchConditions"))
 
 
-def _complete(facts: ClusterFacts, kind: ConfigurationKind) -> Object:
+def _before_others(earlier: Mapping[str, Sequence[Object]]) -> Result:
+    once = [
+        name for name, hooks in earlier.items() if any(each.get("reinvocationPolicy") != "IfNeeded" for each in hooks)
+    ]
+    if once:
+        hint = f"if it acts on GPU keys: set a name after {NAME}; with reinvocationPolicy: IfNeeded it may append twice"
+        return warning(f"called before ours, and not again afterwards: {listed(once)}", hint=hint)
+    return ok(f"called before ours, and again afterwards, when it may append twice: {listed([*earlier])}")
+
+
+async def _complete(seen: ClusterReader, kind: ConfigurationKind) -> Object:
     """The webhook configuration of a kind.
 
     Raises:
         UnansweredError: it could not be read, or has not all webhooks.
     """
-    configurations(facts, kind)
-    found = facts.configuration_of(kind)
-    required = {each.name for each in wanted_by(facts.policy, kind).webhooks}
+    found = await seen.configuration(kind)
+    required = {each.name for each in wanted_by(await seen.policy(), kind).webhooks}
     if found is None or not required <= webhooks_of(found).keys():
         missing = warning("not checked: the webhook configuration is missing or incomplete", hint="see above")
         raise UnansweredError(missing)
     return found
 
 
-def _changes_pods(configuration: Object, facts: ClusterFacts) -> bool:
-    """Whether it is called for new pods of some opted-in namespace, by its namespace selectors."""
-    labels = _labels(facts)
-    return any(
-        any(map(creates_pods, webhook.get("rules") or ()))
-        and (not labels or any(selects(webhook.get("namespaceSelector") or {}, each) for each in labels))
-        for webhook in webhooks_of(configuration).values()
+def _changes_pods(webhook: Object, labels: Sequence[Mapping[str, str]]) -> bool:
+    """Whether it is called for new pods of some namespace with such labels, by its namespace selector."""
+    selector = webhook.get("namespaceSelector") or {}
+    return any(map(creates_pods, webhook.get("rules") or ())) and (
+        not labels or any(selects(selector, each) for each in labels)
     )
 
 
-def _labels(facts: ClusterFacts) -> list[Mapping[str, str]]:
+async def _labels(seen: ClusterReader) -> list[Mapping[str, str]]:
     """Of the opted-in namespaces; empty if they are not known."""
-    return [] if isinstance(facts.opted_in, Missing) else [space.labels for space in facts.opted_in]
+    return [space.labels for space in await read_or([], seen.chosen_namespaces())]
 
 
-def _services(configuration: Object) -> set[str]:
-    configs = [webhook.get("clientConfig") or {} for webhook in webhooks_of(configuration).values()]
-    return {str(config["service"].get("name")) for config in configs if isinstance(config.get("service"), dict)}
-
-
-def _name(configuration: Object) -> str:
-    return str((configuration.get("metadata") or {}).get("name", ""))
-
-
-def _after_change(facts: ClusterFacts) -> str:
-    return f"after a change this takes up to a minute; if it takes longer: {logs(facts)}"
+def _after_change(seen: ClusterReader) -> str:
+    return f"after a change this takes up to a minute; if it takes longer: {logs(seen)}"

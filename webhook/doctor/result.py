@@ -1,13 +1,13 @@
-"""A check of facts and its result, whatever the facts are: of a cluster, or of files."""
+"""A check and its result, whatever it looks at: a cluster, or files."""
 
 import enum
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
-T = TypeVar("T")
+A = TypeVar("A")
 
 
 class Level(enum.Enum):
@@ -61,20 +61,25 @@ class UnansweredError(Exception):
         self.result = result
         super().__init__(result.message)
 
+    @property
+    def why(self) -> str:
+        """What kept it from being made."""
+        return "; ".join(self.result.details) or self.result.message
+
 
 @dataclass(frozen=True, slots=True)
-class Check(Generic[T]):
-    """One check of facts.
+class Check(Generic[A]):
+    """One check.
 
     Attributes:
         name: for programs; never changes.
         section: its heading in the output.
-        answer: a pure function of the facts; the first line of its docstring is the question that it answers.
+        answer: returns a result, at once or awaited; the first line of its docstring is the question that it answers.
     """
 
     name: str
     section: str
-    answer: Callable[[T], Result]
+    answer: Callable[..., A]
 
     @property
     def question(self) -> str:
@@ -82,18 +87,14 @@ class Check(Generic[T]):
         line = (self.answer.__doc__ or "").partition("\n")[0]
         return line[:1].lower() + line[1:].rstrip("?")
 
-    def judge(self, facts: T) -> Result:
-        """Answer the question, or say why it cannot be answered: other checks go on, whatever the cluster stores."""
-        try:
-            return self.answer(facts)
-        except UnansweredError as unanswered:
-            return unanswered.result
-        except Exception as unforeseen:  # noqa: BLE001  # a mistake of ours in one check
-            at = traceback.extract_tb(unforeseen.__traceback__)[-1]
-            where = f"{Path(at.filename).name}:{at.lineno}: {type(unforeseen).__name__}: {unforeseen}"
-            return error(
-                "this check failed, which is a defect of this program", where, hint="report it, with this line"
-            )
+
+def unanswered(problem: Exception) -> Result:
+    """The result of a check that raised: other checks go on, whatever the cluster stores."""
+    if isinstance(problem, UnansweredError):
+        return problem.result
+    at = traceback.extract_tb(problem.__traceback__)[-1]  # a mistake of ours in one check
+    where = f"{Path(at.filename).name}:{at.lineno}: {type(problem).__name__}: {problem}"
+    return error("this check failed, which is a defect of this program", where, hint="report it, with this line")
 
 
 def ok(message: str, *details: str) -> Result:
@@ -109,42 +110,6 @@ def warning(message: str, *details: str, hint: str) -> Result:
 def error(message: str, *details: str, hint: str) -> Result:
     """It does not work, or will not."""
     return Result(Level.ERROR, message, details, hint)
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """A fact that could not be read.
-
-    Attributes:
-        why: the message of the error.
-    """
-
-    why: str
-
-
-NOT_TRIED: Final = Missing("not tried")
-
-
-def unread(what: str, missing: Missing, needs: str) -> Result:
-    """The result of a check that could not be made.
-
-    Args:
-        what: what could not be read, as the beginning of a sentence.
-        missing: why.
-        needs: the permission that it requires.
-    """
-    return warning(f"{what} could not be read", missing.why, hint=f"needed for this check: {needs}")
-
-
-def known(fact: T | Missing, what: str, needs: str) -> T:
-    """A fact that a check cannot do without; for `what` and `needs`, see `unread`.
-
-    Raises:
-        UnansweredError: it could not be read.
-    """
-    if isinstance(fact, Missing):
-        raise UnansweredError(unread(what, fact, needs))
-    return fact
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:

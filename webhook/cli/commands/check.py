@@ -6,14 +6,17 @@ The former is for pipelines and pre-commit hooks, the latter for operators of a 
 import datetime as dt
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from webhook.cli.options import PolicyOptions, in_cluster, policy_options
 from webhook.cli.reports import REPORTS, CommandReport, ReportLine
 from webhook.cli.terminal import WIDTH, Failure, json_text
-from webhook.doctor.result import Check, FileLine, Level, Result
+from webhook.doctor.result import Check, FileLine, Level, Result, UnansweredError, unanswered
+
+if TYPE_CHECKING:
+    from webhook.cli.manifests.file_checks import ReadFiles
 
 FILE_FORMATS: Final = ("github", "sarif")
 """Formats of findings at a line of a file, of which a cluster has none."""
@@ -101,29 +104,34 @@ def _of_files(
     base = sourced_policy(source)
     read = read_files(files, base.with_documents, strict=strict)
     title = f"{base.title}, changed by the documents in the files" if read.documents else base.title
-    return [(each, each.judge(read)) for each in FILE_CHECKS], title
+    return [(each, _answered(each, read)) for each in FILE_CHECKS], title
+
+
+def _answered(check: "Check[Result]", read: "ReadFiles") -> Result:
+    try:
+        return check.answer(read)
+    except Exception as problem:  # noqa: BLE001  (one check ends no other)
+        return unanswered(problem)
 
 
 def _of_cluster(source: PolicyOptions) -> list[tuple[Check[Any], Result]]:
     from webhook.doctor.checks import examine
-    from webhook.doctor.collect import collect_facts
+    from webhook.doctor.reading import ClusterReader
 
     now = dt.datetime.now(dt.UTC)
-    return [*examine(in_cluster(source, lambda api, namespace: collect_facts(api, namespace, now)))]
+    return [*in_cluster(source, lambda api, namespace: examine(ClusterReader(api, namespace, now)))]
 
 
 def _values_for(source: PolicyOptions) -> str:
-    from webhook.doctor.collect import collect_readiness
-    from webhook.doctor.nodes import proposed, values_text
-    from webhook.doctor.result import UnansweredError
+    from webhook.doctor.proposal import proposed
+    from webhook.doctor.reading import ClusterReader
     from webhook.mapping.load import load_policy
 
     now = dt.datetime.now(dt.UTC)
-    facts = in_cluster(source, lambda api, namespace: collect_readiness(api, namespace, now, load_policy(), every=True))
     try:
-        return values_text(proposed(facts))
-    except UnansweredError as error:
-        raise Failure([error.result.message, *error.result.details]) from error
+        return in_cluster(source, lambda api, namespace: proposed(ClusterReader(api, namespace, now, load_policy())))
+    except UnansweredError as problem:
+        raise Failure([problem.result.message, *problem.result.details]) from problem
 
 
 def _print_lines(found: Sequence[tuple[Check[Any], Result]], title: str | None) -> None:

@@ -432,7 +432,7 @@ def _located(result: Result, found: Sequence[Found]) -> Result:
     return replace(result, details=tuple(text for text, _ in found), at=tuple(place for _, place in found))
 
 
-FILE_CHECKS: Final[tuple[Check[ReadFiles], ...]] = (
+FILE_CHECKS: Final[tuple[Check[Result], ...]] = (
     Check("documents", "files", _documents),
     Check("headers", "files", _headers),
     Check("vendors", "files", _vendors),

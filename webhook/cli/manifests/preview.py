@@ -18,9 +18,8 @@ from webhook.admission.decision import Context, Decision, Namespace
 from webhook.cli.manifests.files import Manifest
 from webhook.cli.manifests.simulate import SimulatedObject, simulate
 from webhook.cluster.client import Api, StatusError, UnreadableError, object_pages, read_object, why
-from webhook.doctor.checks import CHECKS
-from webhook.doctor.collect import collect_readiness
-from webhook.doctor.facts import found_at
+from webhook.doctor.checks import CHECKS, made
+from webhook.doctor.reading import ClusterReader, found_at
 from webhook.doctor.result import Check, Result
 from webhook.mapping.model.policy import Policy
 from webhook.pod import ENDED, Pod
@@ -336,5 +335,4 @@ def _again(data: KubeData, kind: str, owner: Mapping[str, str] | None) -> KubeDa
 
 async def readiness_of(api: Api, policy: Policy, release: str) -> list[tuple[Check[Any], Result]]:
     """Check whether nodes, scheduler and shim are there for what a policy writes, before anything is installed."""
-    facts = await collect_readiness(api, release, dt.datetime.now(dt.UTC), policy)
-    return [(check, check.judge(facts)) for check in READINESS]
+    return [*await made(READINESS, ClusterReader(api, release, dt.datetime.now(dt.UTC), policy))]

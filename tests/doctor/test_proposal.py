@@ -8,38 +8,36 @@ import pytest
 import yaml
 
 from deploy.generate.schema import values_schema
-from tests.doctor.scene import PLUGINS, but, daemon_set, node
-from webhook.cluster.configuration.policies import PolicyOutcome
-from webhook.doctor.facts import ClusterFacts, Scheduler
-from webhook.doctor.nodes import proposed, values_text
-from webhook.doctor.result import Missing, UnansweredError
+from tests.doctor.scene import PLUGINS, REFUSED, but, cluster, daemon_set, lease, node, queue
+from webhook.doctor.proposal import proposed
+from webhook.doctor.result import UnansweredError
 from webhook.mapping.load import load_policy
 
 SCHEMA = json.loads(values_schema())
 MEMORY, COUNT = "nvidia.com/gpu.memory", "nvidia.com/gpu.count"
 SIZED = node("n", "nvidia.com/gpu", labels={MEMORY: "81559", COUNT: "8"})
-RUNS = Scheduler(5, 0)
-STOPPED = Scheduler(0, 0)
-BUILTIN = PolicyOutcome(load_policy(), (), {}, frozenset())
+HAMI = queue("hami-scheduler", 5)
+BUILTIN = load_policy()
 
 
-def values_for(**facts: Any) -> Any:
-    """The proposed values, read back from their text."""
-    return yaml.safe_load(values_text(proposed(before(**facts))))
+async def text_for(**facts: Any) -> str:
+    """The proposed values of a cluster without the webhook."""
+    before = but(**{"waiting": [], "daemon_sets": [], "nodes": [], "outcome": (), **facts})
+    async with cluster(before, BUILTIN) as (seen, _):
+        return await proposed(seen)
 
 
-def before(**facts: Any) -> ClusterFacts:
-    """A cluster without the webhook."""
-    nothing = {"schedulers": {}, "daemon_sets": [], "nodes": [], "outcome": BUILTIN}
-    return but(**{**nothing, **facts})
+async def values_for(**facts: Any) -> Any:
+    """The same, read back."""
+    return yaml.safe_load(await text_for(**facts))
 
 
 @pytest.mark.parametrize(
     "facts, settings",
     [
-        ({"nodes": [node("n", "nvidia.com/gpu")], "schedulers": {"hami-scheduler": RUNS}}, {"target": "nvidia"}),
+        ({"nodes": [node("n", "nvidia.com/gpu")], "waiting": HAMI}, {"target": "nvidia"}),
         (
-            {"nodes": [node("n", "nvidia.com/gpu")], "schedulers": {"hami-scheduler": STOPPED}},
+            {"nodes": [node("n", "nvidia.com/gpu")], "waiting": queue("hami-scheduler", 0, 2)},
             {"target": "whole", "owners": {"nvidia.com/gpu": "whole"}},
         ),
         (
@@ -54,7 +52,7 @@ def before(**facts: Any) -> ClusterFacts:
                     node("b", "nvidia.com/mig-1g.10gb"),
                     node("c", "nvidia.com/gpu"),
                 ],
-                "schedulers": {"hami-scheduler": RUNS},
+                "waiting": HAMI,
             },
             {"target": "nvidia", "served": ["mig"]},
         ),
@@ -65,7 +63,7 @@ def before(**facts: Any) -> ClusterFacts:
         (
             {
                 "nodes": [node("a", "nvidia.com/gpu"), node("b", "nvidia.com/gpu"), node("c", "hygon.com/dcunum")],
-                "schedulers": {"hami-scheduler": RUNS},
+                "waiting": HAMI,
             },
             {"target": "nvidia"},
         ),
@@ -77,7 +75,8 @@ def before(**facts: Any) -> ClusterFacts:
                     node("b", "volcano.sh/vgpu-number"),
                     node("c", "nvidia.com/gpu"),
                 ],
-                "schedulers": {"hami-scheduler": RUNS, "volcano": RUNS},
+                "waiting": HAMI,
+                "leases": [lease("volcano", 9)],
             },
             {"target": "volcano", "served": ["nvidia"]},
         ),
@@ -103,12 +102,12 @@ def before(**facts: Any) -> ClusterFacts:
         ),
     ],
 )
-def test_systems(facts: dict[str, Any], settings: dict[str, Any]) -> None:
+async def test_systems(facts: dict[str, Any], settings: dict[str, Any]) -> None:
     """The system of most nodes is the target, others and partitions are served; without one, devices are whole.
 
     Other hardware of the target's system needs no name.
     """
-    assert values_for(**facts)["settings"] == {"bareDevices": "whole", **settings}
+    assert (await values_for(**facts))["settings"] == {"bareDevices": "whole", **settings}
 
 
 @pytest.mark.parametrize(
@@ -118,32 +117,32 @@ def test_systems(facts: dict[str, Any], settings: dict[str, Any]) -> None:
         ([daemon_set("p", PLUGINS, component="hami-device-plugin")], "plugin"),
         ([daemon_set("p", PLUGINS)], "inject"),
         ([], "plugin"),
-        (Missing("forbidden"), "plugin"),
+        (REFUSED, "plugin"),
     ],
 )
-def test_shim(plugins: Any, mode: str) -> None:
+async def test_shim(plugins: Any, mode: str) -> None:
     """A library is injected only where a device plugin was seen that mounts none."""
     nodes = [node("n", "nvidia.com/gpu")]
-    values = values_for(nodes=nodes, schedulers={"hami-scheduler": RUNS}, daemon_sets=plugins)
+    values = await values_for(nodes=nodes, waiting=HAMI, daemon_sets=plugins)
     assert values["shim"] == {"mode": mode}
 
 
-def test_reasons_are_comments() -> None:
+async def test_reasons_are_comments() -> None:
     """Each value says what it follows from."""
-    text = values_text(proposed(before(nodes=[node("n", "volcano.sh/vgpu-number")], schedulers={"volcano": RUNS})))
+    text = await text_for(nodes=[node("n", "volcano.sh/vgpu-number")], waiting=queue("volcano", 1))
     assert "  # volcano.sh/vgpu-number on 1 node, volcano is running\n  target: volcano\n" in text
     assert "  # whole devices, as pods that request only a count mean them; `share` cuts each" in text
 
 
-def test_the_chart_takes_them() -> None:
+async def test_the_chart_takes_them() -> None:
     """The proposed values are valid values of the chart."""
     nodes = [node("a", "volcano.sh/vgpu-number"), node("b", "nvidia.com/gpu")]
-    systems = values_for(nodes=nodes, schedulers={"hami-scheduler": RUNS})
-    for values in (systems, values_for(nodes=[node("n", "nvidia.com/gpu")])):
+    systems = await values_for(nodes=nodes, waiting=HAMI)
+    for values in (systems, await values_for(nodes=[node("n", "nvidia.com/gpu")])):
         jsonschema.validate(values, SCHEMA)
 
 
-def test_nodes_that_cannot_be_read() -> None:
+async def test_nodes_that_cannot_be_read() -> None:
     """Nothing is proposed by guess."""
     with pytest.raises(UnansweredError):
-        proposed(before(nodes=Missing("forbidden")))
+        await text_for(nodes=REFUSED)

@@ -1,0 +1,217 @@
+"""Checks of resource claims: whose names they have, what drivers offer, and whether the API server keeps capacities."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+from webhook.admission.claims import claims_of, of_other_devices, requested_key
+from webhook.cluster.claim_templates import GROUP, RESOURCE
+from webhook.cluster.client import ApiError, Object, StatusError, object_pages
+from webhook.doctor.nodes import targets
+from webhook.doctor.reading import (
+    ClusterReader,
+    Item,
+    T,
+    as_dry_run,
+    each_at,
+    found_at,
+    read_or,
+    reads,
+    remembered,
+    told_by,
+)
+from webhook.doctor.result import Result, counted, error, first_of, listed, ok, warning
+from webhook.labels import TARGET
+from webhook.mapping.document.schema import Claim
+from webhook.mapping.model.keys import COUNT
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.requests.templates import REQUEST, DeviceRequest, claim_text, template_of
+from webhook.mapping.requests.values import KeyValue
+from webhook.pod import Pod
+from webhook.reasons import Reason
+from webhook.request import CLAIM_API, ClaimTemplate, template_name
+
+VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
+"""Versions of ``resource.k8s.io`` with DeviceClasses as they are today, the newest first."""
+
+GATE: Final = "the feature gate DRAConsumableCapacity"
+NEEDS: Final = "docs/dra.md: what a cluster needs for claims"
+
+
+async def _newest(seen: ClusterReader, resource: str, take: Callable[[Item], T]) -> list[T]:
+    """Something of all objects of a kind, in the newest version that is served: API servers before 1.32 serve none."""
+    for version in VERSIONS:
+        try:
+            every = object_pages(seen.api, f"/apis/resource.k8s.io/{version}/{resource}", Item)
+            return [take(each) async for page in every for each in page]
+        except StatusError as problem:
+            if problem.status != HTTPStatus.NOT_FOUND:
+                raise
+    return []
+
+
+@reads("the DeviceClasses", "list deviceclasses.resource.k8s.io")
+async def _classes(seen: ClusterReader) -> list[tuple[str, str]]:
+    """Every DeviceClass, with the resource name that it serves."""
+    return await _newest(
+        seen, "deviceclasses", lambda each: (each.name, found_at(each.spec, str, "extendedResourceName") or "")
+    )
+
+
+class Slice(NamedTuple):
+    """A ResourceSlice; of its devices the capacities of those that may be shared, and for others None."""
+
+    driver: str
+    pool: str
+    generation: int
+    devices: tuple[frozenset[str] | None, ...]
+
+
+def _slice(found: Item) -> Slice:
+    spec = found.spec
+    name, at = found_at(spec, str, "pool", "name") or "", found_at(spec, int, "pool", "generation") or 0
+    return Slice(found_at(spec, str, "driver") or "", name, at, tuple(map(_capacities, each_at(spec, "devices"))))
+
+
+def _capacities(device: Object) -> frozenset[str] | None:
+    shared = device.get("allowMultipleAllocations") is True
+    return frozenset(found_at(device, dict, "capacity") or ()) if shared else None
+
+
+@reads("the ResourceSlices", "list resourceslices.resource.k8s.io")
+async def _slices(seen: ClusterReader) -> list[Slice]:
+    return await _newest(seen, "resourceslices", _slice)
+
+
+async def claims(seen: ClusterReader) -> Result:
+    """Does a DeviceClass serve a key of the policy, and do pods have claims beside such keys?"""
+    classes, in_force = await _classes(seen), await seen.policy()
+    every = await read_or([], seen.nodes())
+    taken = [line for name, key in classes for line in _taken(name, key, in_force, every)]
+    spared = in_force.settings.other_device_classes
+    other = {key for name, key in classes if name not in spared} - {""}
+    other -= {*filter(in_force.resources.owners, other)}
+    containers = [
+        f"{space.name}/{line}" for space, pod in (await seen.pods())[0] for line in _beside(pod, in_force, other)
+    ]
+    if taken:
+        hint = "change the DeviceClass's extendedResourceName, or make the mapping inactive"
+        message = f"a DeviceClass serves a key of the policy ({len(taken)} of {len(classes)}): one name, two systems"
+        return warning(message, *taken, *first_of(containers), hint=hint)
+    if containers:
+        return warning(
+            f"{counted(len(containers), 'container')} with both a claim and a GPU request, which are counted separately",
+            *first_of(containers),
+            hint=f"a resource name of a DeviceClass is denied there ({Reason.CLAIM_BESIDE_REQUEST.code}), unless "
+            "otherDeviceClasses has the class",
+        )
+    return ok(f"no DeviceClass serves a key of the policy ({counted(len(classes), 'DeviceClass', 'DeviceClasses')})")
+
+
+def _taken(device_class: str, key: str, policy: Policy, nodes: Collection[Item]) -> Iterator[str]:
+    """What a DeviceClass does to a vendor whose key its resource name is."""
+    for owner in policy.resources.owners(key)[:1]:
+        having = sum(key in node.resources for node in nodes)
+        plugins = f"; {having} of {counted(len(nodes), 'node')} have it from a device plugin" if having else ""
+        yield f"{device_class} serves {key}, which is read as a key of {owner.vendor}{plugins}"
+
+
+def _beside(pod: Pod, policy: Policy, served: Collection[str]) -> Iterator[str]:
+    for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
+        claimed = [claim for claim in claims_of(container, served) if not of_other_devices(claim, policy)]
+        key = requested_key(container, policy)
+        if claimed and key:
+            yield f"{pod.metadata.name}: container {container.name}: {key} and the claim {claimed[0]}"
+
+
+@remembered
+async def claiming(seen: ClusterReader) -> list[tuple[Vendor, Claim]]:
+    """The vendors with claims that pods of this cluster get, also by annotations of pods and their namespaces."""
+    in_force = await seen.policy()
+    annotated = [space.annotations for space in await read_or([], seen.chosen_namespaces())]
+    annotated += [pod.metadata.annotations or {} for _, pod in (await seen.pods())[0]]
+    named = (in_force.vendor_called(each[TARGET]) for each in annotated if TARGET in each)
+    found = {vendor.name: vendor for vendor in (*await targets(seen), *named) if vendor is not None}
+    return [(vendor, vendor.claim) for vendor in found.values() if vendor.claim is not None]
+
+
+async def drivers(seen: ClusterReader) -> Result:
+    """Can the drivers of the target's resource claims give shares?"""
+    classes, chosen = {name for name, _ in await _classes(seen)}, await claiming(seen)
+    if not chosen:
+        return ok("the target writes no resource claims")
+    slices, vendors = await _slices(seen), (await seen.policy()).vendors
+    lines = list[str]()
+    for vendor, claim in chosen:
+        required = dict.fromkeys(filter(None, (claim.device_class, claim.whole_class)))
+        lines += (f"there is no DeviceClass {name}" for name in required if name not in classes)
+        lines += _lacking(vendor, claim.driver, _offered(slices, claim.driver))
+    if lines:
+        return error("pods of the target would stay Pending", *lines, hint=NEEDS)
+    absent = [line for _, claim in chosen for line in _without_class(vendors.get(claim.partitions or ""), classes)]
+    if absent:
+        return warning("pods that request partitions would stay Pending", *absent, hint=NEEDS)
+    return ok(f"devices for claims of {listed([vendor.name for vendor, _ in chosen])} are there, and may be shared")
+
+
+def _without_class(partitions: Vendor | None, classes: Collection[str]) -> Iterator[str]:
+    if partitions is not None and partitions.claim is not None and partitions.claim.device_class not in classes:
+        yield f"there is no DeviceClass {partitions.claim.device_class}, for {partitions.name}"
+
+
+def _lacking(vendor: Vendor, driver: str, devices: Sequence[frozenset[str] | None]) -> Iterator[str]:
+    """The first thing that a vendor's claims need and the devices of its driver lack."""
+    needed = {str(key.document.claim) for key in vendor.keys.values() if key.capacity}
+    shared = [capacities for capacities in devices if capacities is not None]
+    if not devices:
+        yield f"the driver {driver} offers no device: is it running?"
+    elif needed and not shared:  # whole devices and slices have one owner
+        yield f"no device of {driver} may be shared: switch sharing on in the driver, and on Kubernetes 1.34 and 1.35 {GATE}"
+    elif needed and not any(needed <= capacities for capacities in shared):
+        yield f"no shared device of {driver} has the capacities {listed(sorted(needed))}"
+
+
+def _offered(slices: Sequence[Slice], driver: str) -> list[frozenset[str] | None]:
+    """The devices of a driver: those of a pool's newest generation, the only one that the scheduler looks at."""
+    own = sorted((each for each in slices if each.driver == driver), key=lambda each: each.generation)
+    newest = {each.pool: each.generation for each in own}
+    return [device for each in own if each.generation == newest[each.pool] for device in each.devices]
+
+
+def _trial(vendors: Iterable[Vendor]) -> tuple[str, ClaimTemplate] | None:
+    """The first vendor whose claims have capacities, and the template of its smallest request; None without one."""
+    for vendor in vendors:
+        keys = [key for key in vendor.keys.values() if key.capacity or key.document.claim == COUNT]
+        if any(key.capacity for key in keys):
+            entries = tuple(KeyValue(key.name, key.spellings[0].text, claim_text(key, 1), 1) for key in keys)
+            return vendor.name, template_of(vendor, {REQUEST: DeviceRequest(entries, whole=False)})
+    return None
+
+
+async def feature_gate(seen: ClusterReader) -> Result:
+    """Does the API server keep the capacities of a resource claim, tried by a dry run?"""
+    chosen = await claiming(seen)
+    trial = _trial(vendor for vendor, _ in chosen)
+    if trial is None:
+        needless = (
+            "the target's resource claims need no capacities" if chosen else "the target writes no resource claims"
+        )
+        return ok(needless)
+    vendor, sent = trial
+    path, metadata = f"{GROUP}/namespaces/{seen.release}/{RESOURCE}", {"generateName": "vgpu-webhook-check-"}
+    manifest = {"apiVersion": CLAIM_API, "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": sent.spec}
+    hint = f"switch on {GATE} in API server, scheduler and kubelets, or upgrade to Kubernetes 1.36, where it is on"
+    try:
+        kept = await as_dry_run(seen, path, manifest, Item)
+    except ApiError as refusal:
+        # Without it, the API server drops the attribute of the constraint, too, and then lacks it.
+        if isinstance(refusal, StatusError) and refusal.status == HTTPStatus.UNPROCESSABLE_ENTITY:
+            refused = "the API server refuses what resource claims need"
+            return error(refused, told_by(refusal), f"it may lack {GATE}", hint=hint)
+        needs = f"needed for this check: create resourceclaimtemplates in {seen.release}"
+        return warning("no resource claim could be tried", told_by(refusal), hint=needs)
+    if template_name(kept.spec) == sent.name:
+        return ok(f"the API server keeps the capacities of {vendor}'s resource claims (dry run)")
+    dropped = "the API server drops the capacities of resource claims: a share would be a whole device"
+    return error(dropped, f"it lacks {GATE}", hint=hint)
