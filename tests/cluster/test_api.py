@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from webhook.cluster.client import Answer, StatusError
+from webhook.cluster.client import UNDECODABLE, Answer, StatusError, why
 from webhook.cluster.connection import in_cluster_namespace
 
 
@@ -30,6 +31,28 @@ def test_a_refusal_of_somebody_else(body: bytes) -> None:
     assert raised.value.status == 302
     assert raised.value.retry_after == 3.0
     assert len(raised.value.message) <= 256
+
+
+@pytest.mark.parametrize(
+    "body, reason",
+    [
+        (b'{"name": ', "invalid JSON"),
+        (b'{"name": "\xff"}', "invalid UTF-8"),
+        (b'{"name": ' + b"[" * 100_000, "nested too deeply"),
+        (b'{"name": 1}', "Expected `str`, got `int` - at `$.name`"),
+    ],
+)
+def test_why_something_cannot_be_decoded(body: bytes, reason: str) -> None:
+    """In words of our own, or the decoder's where they name the place."""
+    with pytest.raises(UNDECODABLE) as raised:
+        msgspec.json.decode(body, type=Named)
+    assert why(raised.value) == reason
+
+
+class Named(msgspec.Struct):
+    """An object with a name."""
+
+    name: str
 
 
 def test_namespace_of_the_pod(tmp_path: Path) -> None:

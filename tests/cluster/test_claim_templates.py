@@ -209,11 +209,12 @@ async def test_only_what_is_ours_old_and_unused_is_deleted() -> None:
     ],
 )
 async def test_what_a_pod_uses_is_kept(more: dict[str, Any]) -> None:
-    """Whatever labels it has."""
+    """Whatever labels it has, and whatever else pods name."""
     api = Cluster()
     api.template(other(0))
     api.template(other(1))
     api.pod("user", other(0).name, **more)
+    api.pod("neighbor", other(0).name, "of-a-user")
     assert await collected(api) == [other(0).name]
 
 

@@ -10,6 +10,7 @@ from webhook.cluster.registration.names import (
     GPU_KEYS,
     MatchedNames,
     conditions,
+    devices_expression,
     match_expression,
     matched_names_of,
     names_set,
@@ -17,7 +18,8 @@ from webhook.cluster.registration.names import (
 )
 from webhook.cluster.registration.stored import matched_names_in
 from webhook.cluster.registration.wanted import MUTATING, ServiceReference, Site, Wanted, registration
-from webhook.labels import MATCHED_NAMES
+from webhook.labels import MATCHED_NAMES, STATUS
+from webhook.pod import DEVICE_CLASS
 
 SITE = Site(ServiceReference("gpu", "webhook"))
 REACH = matched_names_of(many_vendors())
@@ -113,6 +115,13 @@ def test_conditions() -> None:
     assert [condition["name"] for condition in conditions(REACH) if condition not in conditions(MatchedNames())] == [
         GPU_KEYS
     ]
+
+
+def test_devices_by_whatever_means() -> None:
+    """A pod has some by its names, by claims of both kinds, or as its status says."""
+    text = devices_expression(names_set(keys=["a.example/b"]))
+    for means in ("a.example/b", "resourceClaims", DEVICE_CLASS, STATUS):
+        assert means in text
 
 
 def test_patterns_are_anchored() -> None:
