@@ -71,6 +71,8 @@ def test_it_is_stored_and_hidden_from(large: str) -> None:
     assert decided(sent, hide=False).allowed
     decision = decided(sent, hide=True)
     assert (decision.allowed, decision.reason) == (True, Reason.CHANGED)
+    assert decision.status_json is not None
+    assert json.loads(decision.status_json) == {"policy": HIDES.digest, "containers": {}}
     stored = apply_strictly(sent, decision.patch)
     for each in (*stored["spec"]["containers"], *stored["spec"].get("initContainers", ())):
         assert each["env"][-1] == HIDDEN

@@ -1,6 +1,7 @@
 """The values and errors that the other modules of the package speak in."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -38,7 +39,7 @@ def test_a_refusal_of_somebody_else(body: bytes) -> None:
     [
         (b'{"name": ', "invalid JSON"),
         (b'{"name": "\xff"}', "invalid UTF-8"),
-        (b'{"name": ' + b"[" * 100_000, "nested too deeply"),
+        (b'{"name": "", "more": ' + b"[" * 100_000, "nested too deeply"),
         (b'{"name": 1}', "Expected `str`, got `int` - at `$.name`"),
     ],
 )
@@ -53,6 +54,7 @@ class Named(msgspec.Struct):
     """An object with a name."""
 
     name: str
+    more: Any = None
 
 
 def test_namespace_of_the_pod(tmp_path: Path) -> None:
