@@ -248,7 +248,9 @@ async def test_what_has_changed_meanwhile_is_kept(changed: dict[str, str]) -> No
     api.before = before
     with capture_logs() as logs:
         assert await collected(api) == [other(0).name]
-    assert [each["event"] for each in logs] == ["template_not_deleted"]
+    (told,) = logs
+    assert (told["event"], told["template"]) == ("template_not_deleted", f"team/{other(0).name}")
+    assert told["error"].startswith("409")
 
 
 async def test_all_namespaces_are_collected_at_once() -> None:

@@ -154,6 +154,15 @@ async def test_lines_that_are_no_events() -> None:
     assert [each for each, _ in named(captured)] == ["/"] * len(garbage)
 
 
+async def test_the_watch_goes_on_after_what_cannot_be_read() -> None:
+    """An API server that has forgotten older versions would answer with an error."""
+    unread = hostile("labels of another type", "b").replace(b'"7"', b'"9"')
+    api, _, reflector = followed([sent("ADDED", unread), END], lists=[Answer(200, listed())])
+    async with alongside(reflector.run()):
+        await api.over.wait()
+        assert api.requests[-1].query["resourceVersion"] == "9"
+
+
 async def test_the_same_is_reported_once_until_it_is_mended() -> None:
     """Also by a new list; another reason, or the same again after it was read, is another report."""
     bad, worse = hostile("deep", "a"), hostile("labels of another type", "a")
