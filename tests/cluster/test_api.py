@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from webhook.cluster.client import UNDECODABLE, Answer, StatusError, why
+from webhook.cluster.client import Answer, StatusError, why
 from webhook.cluster.connection import in_cluster_namespace
+from webhook.pod import UNDECODABLE
 
 
 def test_accepted() -> None:
