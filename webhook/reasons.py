@@ -250,6 +250,7 @@ class Finding(msgspec.Struct, frozen=True):
         value: the value at that path, or None.
         step: the number that was rounded, corrected or converted, or None.
         instead: of a denial, what may be written instead of the container's resources, as the message says.
+        named: what the message says to write, where that is less than the pod requests, or one of several choices.
         expected: it is what the webhook is installed for: a warning only where it does not happen.
     """
 
@@ -261,6 +262,7 @@ class Finding(msgspec.Struct, frozen=True):
     step: Step | None = None
     instead: Instead = ()
     expected: bool = False
+    named: Instead = ()
 
     @property
     def note(self) -> bool:
@@ -296,6 +298,7 @@ def deny(
     field: str | None = None,
     value: str | None = None,
     instead: Instead = (),
+    named: Instead = (),
 ) -> Denied:
     """Return the exception for a denial with these details."""
-    return Denied(Finding(reason, message, container, field, value, instead=instead))
+    return Denied(Finding(reason, message, container, field, value, instead=instead, named=named))

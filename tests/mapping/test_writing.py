@@ -38,7 +38,7 @@ def keys(target: str, request: Request, **defaults: Any) -> dict[str, str]:
     "target, request_, defaults, why",
     [
         ("aliyun", Request(1, Percent(50), UNLIMITED), {}, "no key of aliyun can express memory 50 %"),
-        ("aliyun", Request(2, Size(GIB), Percent(30)), {}, "cores 30 %|leave"),
+        ("aliyun", Request(2, Size(GIB), Percent(30)), {}, "cores 30 %|memory only;"),
         ("aliyun", Request(2, ALL, ALL), {}, "memory 100 %"),
         ("gpushare", Request(2, Size(GIB), UNLIMITED), {}, "has devices 1"),
         ("gpushare", Request(1, Size(GIB), Percent(30)), {}, "no key of gpushare can express cores 30 %"),

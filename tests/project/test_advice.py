@@ -3,23 +3,30 @@
 import json
 import re
 from collections.abc import Iterator
-from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
 
+from tests.admission import test_told
+from tests.advised import followed
+from tests.decisions import test_cases, test_keys
+from tests.decisions.test_any_to_any import CONTEXT as ANYWHERE
+from tests.decisions.test_any_to_any import VENDORS, policy_between, policy_for
+from tests.depth import few_or_all, partners
 from tests.mapping.vendors import policy as configured
-from tests.naming import each_of
-from webhook.admission import Context, Decision, Namespace, decide
+from tests.naming import each_of, naming
+from tests.yaml_text import load_yaml
+from webhook.admission import Context, Namespace, decide, resolve
 from webhook.labels import TARGET
 from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.schema import Mapping
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.load import load_policy
+from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
-from webhook.quantity import GIB, exact_text, simplest
-from webhook.reasons import Reason
+from webhook.reasons import Finding, Reason
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -105,14 +112,6 @@ def test_parts_are_found() -> None:
     assert {"vendors.md", "shared-count-without-a-size", "gpushare.yaml"} <= {part.place for part in PARTS}
 
 
-def decided(limits: dict[str, str], target: str) -> Decision:
-    """What becomes of a pod that requests this, for a target."""
-    annotations = {"annotations": {TARGET: target}}
-    container = {"name": "main", "resources": {"limits": limits, "requests": limits}}
-    pod: dict[str, Any] = {"metadata": {"name": "p", **annotations}, "spec": {"containers": [container]}}
-    return decide(decode_pod(json.dumps(pod).encode()), CONTEXT, POLICY)
-
-
 COUNTS: Final = sorted(
     name
     for vendor in POLICY.in_force
@@ -123,26 +122,76 @@ COUNTS: Final = sorted(
     if "{" not in name
 )
 TARGETS: Final = sorted(vendor.name for vendor in POLICY.vendors.values() if vendor.target)
-_NUMBERED: Final = re.compile(r"([a-z][\w.-]*/[\w.-]+): (\d+)")
-_SIZED: Final = re.compile(r"with ([a-z][\w.-]*/[\w.-]+) for a part")
 
 
-def eight_gibibytes(name: str) -> str:
-    """A size in the unit of a key."""
-    (owner, *_) = POLICY.resources.owners(name)
-    return exact_text(simplest(8 * GIB / Fraction(POLICY.vendors[owner.vendor].keys[owner.key_name].unit or 1)))
+def not_accepted(pod: Any, context: Context, policy: Policy) -> Iterator[str]:
+    """What the denial of a pod tells people to write, although it would be denied, too."""
+    again = partial(denial_of, context=context, policy=policy)
+    denial = again(pod)
+    if denial is not None and denial.reason is not Reason.NEAR_MISS:  # which is about the spelling alone
+        for text, findings in followed(pod, denial, policy, again):
+            if findings:
+                yield f"{denial.text}: {text}: {findings[0].text}"
+
+
+def denial_of(pod: Any, context: Context, policy: Policy) -> Finding | None:
+    """Why a pod is denied; None if it is not."""
+    return decide(decode_pod(json.dumps(pod).encode()), context, policy).denial
 
 
 @each_of("count", COUNTS)
 def test_advice_on_fractions_is_accepted(count: str) -> None:
-    """Whatever is to be written beside one device: by every target, or else it is not advised."""
+    """Whatever is to be written for a part of one device, by every target."""
     for target in TARGETS:
-        denial = decided({count: "0.4"}, target).denial
-        assert denial is not None
-        if denial.reason is not Reason.NOT_WHOLE:
+        pod = test_keys.pod_of({"limits": {count: "0.4"}, "annotations": {TARGET: target}})
+        assert not list(not_accepted(pod, CONTEXT, POLICY))
+
+
+@each_of("folder", test_cases.FOLDERS)
+def test_advice_of_cases_is_accepted(folder: Path) -> None:
+    """Whatever a golden case is told to write instead."""
+    pod = json.loads(test_cases.pod_in(folder))
+    assert not list(not_accepted(pod, test_cases.context_in(folder), test_cases.policy_in(folder)))
+
+
+@each_of("file", test_told.FILES)
+def test_advice_of_single_rules_is_accepted(file: Path) -> None:
+    """Whatever the tables of what is told have a pod told."""
+    table = load_yaml(file.read_text())
+    for rule in table["rules"]:
+        documents = table.get("mapping", "") + rule.get("more", table.get("more", ""))
+        policy = test_told.policy_of(documents, rule.get("settings", ""))
+        for case in rule["pods"]:
+            whole = {**table.get("each", {}), **rule.get("each", {}), **case}
+            pod = {
+                **(sent := test_told.pod_of(whole)),
+                "metadata": {"annotations": {}, "labels": {}, **sent["metadata"]},
+            }
+            assert not list(not_accepted(pod, test_told.context_of(whole), policy)), case
+
+
+def advice_on_keys(vendor: str, targets: list[str]) -> Iterator[str]:
+    """What single requests of a vendor are told to write, in vain: in its own keys, and on order for targets."""
+    for number, case in enumerate(test_keys.CASES[vendor], start=1):
+        if "with" in case or case.get("means") == "known":
             continue
-        advised = dict(_NUMBERED.findall(denial.message.partition("write ")[2]))
-        advised |= {name: eight_gibibytes(name) for name in _SIZED.findall(denial.message)}
-        if advised:
-            again = decided({count: "1", **advised}, target)
-            assert again.denial is None, (target, denial.message, again.denial)
+        for target in ("", *targets):
+            pod = test_keys.pod_of(case)
+            if target:
+                pod["metadata"]["annotations"] |= {TARGET: target}
+            policy = policy_between(vendor, target) if target else policy_for(vendor)
+            with naming(f"{vendor} {number} to {target}"):
+                yield from not_accepted(pod, ANYWHERE, policy)
+
+
+@few_or_all
+@pytest.mark.parametrize("vendor", test_keys.CASES)
+def test_advice_on_keys_is_accepted(vendor: str, most: int) -> None:
+    """It is, by its own vendor and by every target; or the message says at once what the target denies then."""
+    assert not list(advice_on_keys(vendor, partners(vendor, VENDORS, most)))
+
+
+def test_advice_in_vain_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody tries what a message says to write."""
+    monkeypatch.setattr(resolve, "_followed", lambda denial, *_: denial)
+    assert list(advice_on_keys("aliyun", ["ascend"]))

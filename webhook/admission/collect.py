@@ -14,7 +14,7 @@ from webhook.mapping.model.keys import CONTAINER, Key
 from webhook.mapping.model.names import Owner
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.denials import NoWholeNumber, no_whole_number
+from webhook.mapping.requests.denials import NoWholeNumber
 from webhook.mapping.requests.values import KeyValue, bound_in, form_of
 from webhook.quantity import Number, QuantityError, bytes_text, parse_quantity
 from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
@@ -183,8 +183,9 @@ class ContainerRequest(msgspec.Struct):
         if entry.number < 0:
             raise self.deny(Reason.NOT_WHOLE, f"{entry} is negative: write a positive number", entry)
         if key.written != "decimal" and not isinstance(entry.number, int):
-            message, instead = no_whole_number(self.vendor, entry)
-            raise NoWholeNumber(self.deny(Reason.NOT_WHOLE, message, entry, instead).finding, self.vendor, entry)
+            raise NoWholeNumber(
+                self.deny(Reason.NOT_WHOLE, f"{entry} is not a whole number", entry).finding, self.vendor, entry
+            )
         if key.dimensions == ("devices",) and entry.number > MAX_DEVICES:
             message = f"{entry} requests {entry.number} devices, more than any node has: write the number of devices"
             raise self.deny(Reason.TOO_LARGE, message, entry)

@@ -11,7 +11,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.denials import sizes_meant
 from webhook.mapping.requests.reading import oversized
-from webhook.mapping.requests.values import Reading
+from webhook.mapping.requests.values import KeyValue, Reading, form_of
 from webhook.quantity import bytes_text
 from webhook.reasons import Finding, Reason
 from webhook.request import Size
@@ -49,9 +49,12 @@ def _other_unit(container: ContainerRequest) -> str:
     if any(container.vendor.keys[name].sized for name in container.key_values):
         return ""
     names = [
-        key.spelled({}) for key in container.vendor.keys.values() if key.sized and key.place == "resource" and key.unit
+        name
+        for key in container.vendor.keys.values()
+        if key.sized and key.place == "resource" and key.unit and "{" not in (name := key.spelled({}))
+        for form in [form_of(container.vendor, {key.name: KeyValue(key.name, name, "1", 1)})]
+        if form is not None and form.reads
     ]
-    names = [name for name in names if "{" not in name]
     return f": if memory was meant, write {names[0]}" if names else ""
 
 

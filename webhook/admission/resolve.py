@@ -5,7 +5,7 @@ This part depends only on the keys, the overrides and the policy.
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -26,6 +26,9 @@ from webhook.mapping.requests.values import KeyValue, fewer
 from webhook.quantity import Number, QuantityError, exact_text, parse_quantity, simplest
 from webhook.reasons import Denied, Finding, Reason, deny
 from webhook.request import UNLIMITED, Dimension
+
+MAX_FOLLOWED: Final = 2
+"""How many of the choices that a denial offers are tried."""
 
 
 class PodResult(msgspec.Struct, frozen=True):
@@ -319,6 +322,75 @@ def resolve(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
     Raises:
         Denied: a container is denied, or what would be written would be read differently.
     """
+    try:
+        return _resolved(keys, overrides, policy)
+    except Denied as denial:
+        finding = denial.finding
+        if not (finding.instead or finding.named):
+            raise
+    raise Denied(_followed(finding, keys, overrides, policy))
+
+
+def _followed(denial: Finding, keys: PodKeys, overrides: Overrides, policy: Policy) -> Finding:
+    """A denial, with what is denied next if what it says to write is denied, too: people want to know both at once."""
+    named, instead = (
+        [(choice, _denied_next(keys, denial.container, choice, overrides, policy)) for choice in choices]
+        for choices in (denial.named, denial.instead[:MAX_FOLLOWED])
+    )
+    denied = [again for _, again in named if again is not None]
+    if all(again is not None for _, again in instead):
+        denied += [again for _, again in instead if again is not None]
+    next_ = next((each for each in denied if each.container in {None, denial.container}), None)
+    if next_ is None or (next_.reason, next_.field) == (denial.reason, denial.field):
+        return denial
+    choices = [choice for choice, again in instead if again is None]
+    choices += denial.instead[MAX_FOLLOWED:]
+    choices += [(*choice, *more) for choice, again in instead if again is not None for more in again.instead]
+    return replace(denial, message=f"{denial.message}; even then, {next_.message}", instead=tuple(choices))
+
+
+def _denied_next(
+    keys: PodKeys,
+    container: str | None,
+    choice: Iterable[tuple[str, Number | None]],
+    overrides: Overrides,
+    policy: Policy,
+) -> Finding | None:
+    """Why a pod is denied with other numbers in the keys of a container; None if it is not."""
+    try:
+        _resolved(_keys_with(keys, container, choice), overrides, policy)
+    except Denied as again:
+        return again.finding
+    return None
+
+
+def _keys_with(keys: PodKeys, container: str | None, choice: Iterable[tuple[str, Number | None]]) -> PodKeys:
+    """The keys of a pod with other numbers of some of them: of its own, or else of a container's."""
+    numbers = {name: None if number is None else exact_text(number) for name, number in choice}
+    labels, annotations = (
+        tuple(
+            (name, text)
+            for name, before in pairs
+            if (text := numbers.pop(name) if name in numbers else before) is not None
+        )
+        for pairs in (keys.labels, keys.annotations)
+    )
+    changed = [
+        replace(each, resources=_resources_with(each.resources, numbers)) if each.name == container else each
+        for each in keys.containers
+    ]
+    return PodKeys(tuple(changed), labels, annotations, keys.node_selector)
+
+
+def _resources_with(
+    resources: tuple[tuple[str, str | None, str | None], ...], numbers: Mapping[str, str | None]
+) -> tuple[tuple[str, str | None, str | None], ...]:
+    kept = [resource for resource in resources if resource[0] not in numbers]
+    return (*kept, *((name, text, text) for name, text in numbers.items() if text is not None))
+
+
+def _resolved(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
+    """Resolve a pod's keys; raises as `resolve`."""
     results = _settle_each(keys, overrides, policy, {})
     try:
         return _checked(results, keys, overrides, policy)
@@ -340,10 +412,10 @@ def _settle_each(keys: PodKeys, overrides: Overrides, policy: Policy, without: _
         containers = collect(keys, policy)
     except NoWholeNumber as error:
         vendor, found = error.vendor, error.finding
-        message, instead = no_whole_number(
+        message, instead, named = no_whole_number(
             vendor, error.entry, lambda share: expressible(vendor, share, overrides, policy)
         )
-        raise Denied(replace(found, message=message, instead=instead)) from None
+        raise Denied(replace(found, message=message, instead=instead, named=named)) from None
     if overrides.scheduler is not None and len(containers) > 1:
         of_scheduler = [each.vendor for each in containers if overrides.scheduler in _schedulers(each.vendor)]
         if any([target_of(vendor, overrides, policy)[0] is not vendor for vendor in of_scheduler]):

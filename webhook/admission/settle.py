@@ -509,11 +509,33 @@ def expressible(vendor: Vendor, key_values: KeyValues, overrides: Overrides, pol
     try:
         target, _ = target_of(vendor, overrides, policy)
         reading = read(vendor, key_values, {}, policy.largest_card, "", home=target is vendor)
-        if target is not vendor:
-            write(target, reading.request, defaults_for(target, target, overrides.defaults)[0], policy.largest_card, "")
+        if target is vendor:
+            return True
+        defaults = defaults_for(target, target, overrides.defaults)[0]
+        return _read_alike(target, write(target, reading.request, defaults, policy.largest_card, ""), policy)
     except (Denied, NoEquivalent):
         return False
-    return True
+
+
+def _read_alike(target: Vendor, written: Written, policy: Policy) -> bool:
+    """Whether the active owners of an inactive target's names read what is written in them as it does.
+
+    Raises:
+        Denied: they deny it.
+    """
+    if not target.inactive:
+        return True
+    read_by: dict[str, dict[str, KeyValue]] = {}
+    for entry in written.keys.values():
+        for owner in policy.resources.owners(entry.key):
+            key_values = read_by.setdefault(owner.vendor, {})
+            key_values[owner.key_name] = KeyValue(owner.key_name, entry.key, entry.text, entry.number, owner.binding)
+    requests = [
+        read(vendor, key_values, vendor.defaults, policy.largest_card, "").request
+        for name, key_values in read_by.items()
+        for vendor in [policy.vendors[name]]
+    ]
+    return requests == [written.reading.request]
 
 
 class _Settler:
@@ -751,8 +773,12 @@ class _Settler:
                 if len(vendor.keys[entry.key_name].dimensions) > 1:
                     continue
                 rest = {name: other for name, other in container.key_values.items() if other is not entry}
-                if self._expresses(rest, reading, defaults):
-                    return f"leave {entry.key} out", (((entry.key, None),),)
+                own = any(vendor.keys[name].place != "borrowed" for name in rest)  # else it requests in others' keys
+                if own and self._expresses(rest, reading, defaults):
+                    key = vendor.keys[entry.key_name]
+                    names = self._with_twin(key, entry) if key.twin is not None else [entry.key]
+                    twins = [name for name in names if name == entry.key or name in self._overrides.annotations]
+                    return f"leave {' and '.join(twins)} out", (tuple((name, None) for name in twins),)
                 for name, other in others:
                     if self._expresses({**rest, other.key_name: other}, reading, defaults):
                         return f"write {name} instead of {entry.key}", ()
@@ -782,10 +808,10 @@ class _Settler:
         own = defaults_for(container.vendor, target, self._overrides.defaults)[0]
         try:
             reading = read(container.vendor, key_values, own, self._policy.largest_card, container.name)
-            self._write_whole(reading.request, defaults, [])
+            _, written = self._write_whole(reading.request, defaults, [])
+            return reading.filled.keys() <= before.filled.keys() and _read_alike(target, written, self._policy)
         except (Denied, NoEquivalent):
             return False
-        return reading.filled.keys() <= before.filled.keys()
 
     def _stays_plain(self, reading: Reading) -> bool:
         """Whether it is whole devices that a plain device plugin serves as well, by choice, and no order of the pod's own."""

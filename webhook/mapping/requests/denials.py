@@ -7,7 +7,7 @@ A fraction below 1 is a share of a GPU (``0.3`` for 30 %); a size far beyond any
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
@@ -21,6 +21,8 @@ from webhook.mapping.requests.values import KeyValue, KeyValues, bound_in, form_
 from webhook.quantity import GIB, KIB, MIB, Number, ceil_to, exact_text, number_text, simplest
 from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
 from webhook.request import ALL, Dimension
+
+_WRITTEN: Final = re.compile(r"write (\S+): ([0-9]{1,9})(?= |$)|leave (\S+) out")
 
 MAX_LISTED: Final = 20
 """The most names with a size that a denial lists."""
@@ -93,9 +95,10 @@ def form_denied(vendor: Vendor, form: Form, key_values: KeyValues, container: st
 
     text = form.document.deny or ""
     above = [] if entry is None or "{above}" not in text else _above(vendor, entry)  # else no number is too small
+    message = PLACEHOLDER.sub(fill, text)
     return deny(
         Reason.UNSUPPORTED_BY_VENDOR,
-        PLACEHOLDER.sub(fill, text),
+        message,
         container=container,
         field=None if entry is None else entry.key,
         value=None if entry is None else entry.text,
@@ -109,7 +112,22 @@ def form_denied(vendor: Vendor, form: Form, key_values: KeyValues, container: st
                 if condition.present and name in key_values
             ),
         ),
+        named=tuple(_named(message, entry if above else None, legal, {each.key for each in key_values.values()})),
     )
+
+
+def _named(
+    message: str, entry: KeyValue | None, legal: Iterable[Numbers], names: Container[str]
+) -> Iterator[tuple[tuple[str, Number | None], ...]]:
+    """Yield what a sentence of a mapping says to write or to leave out, word for word, and the numbers below an entry's."""
+    for match in _WRITTEN.finditer(message):
+        if (match[1] or match[3]) in names:
+            yield ((match[3], None) if match[3] else (match[1], int(match[2])),)
+    words = message.rpartition(": write ")[2].split()
+    below = [] if entry is None else [numbers.floor(entry.number) for numbers in legal]
+    for number in below:
+        if entry is not None and number and exact_text(number) in words:
+            yield ((entry.key, number),)
 
 
 def _counts_missing(vendor: Vendor, form: Form, key_values: KeyValues) -> Iterator[Instead]:
@@ -192,8 +210,8 @@ MAX_COUNTED: Final = 16
 
 def no_whole_number(
     vendor: Vendor, entry: KeyValue, accepted: Callable[[KeyValues], bool] = bool
-) -> tuple[str, Instead]:
-    """Return a sentence about a fraction, and what to write instead.
+) -> tuple[str, Instead, Instead]:
+    """Return a sentence about a fraction, what to write instead, and what it names of that, or less.
 
     Args:
         vendor: the vendor of the key.
@@ -206,23 +224,27 @@ def no_whole_number(
         if not accepted({key.name: replace(entry, text=exact_text(share), number=share)}):
             size = _size_key(vendor, entry, accepted)
             if size is not None:
-                return f"{entry} is not a whole number: write {size} instead", ()
+                return f"{entry} is not a whole number: write {size} instead", (), ()
         percent = number_text(share * (key.unit or 1))
-        return f"{entry} is not a whole number: write {exact_text(share)} for {percent} %", instead_of(entry.key, share)
+        message = f"{entry} is not a whole number: write {exact_text(share)} for {percent} %"
+        return message, instead_of(entry.key, share), ()
     least = _least(vendor, key, entry)
-    alone = instead_of(entry.key, *dict.fromkeys([least, *_above(vendor, entry)]))
-    write = _most_text(vendor, key, entry) if least is None else exact_text(least)
+    above = [number for number in _above(vendor, entry) if type(number) is int]
+    alone = instead_of(entry.key, *dict.fromkeys([least, *above]))
+    most = _most(vendor, key, entry) if least is None else None
+    write = f"at most {exact_text(most)}" if most else "a whole number" if least is None else exact_text(least)
+    named = instead_of(entry.key, least if len(alone) > 1 else most)
     if key.dimensions == ("devices",) and least is not None:
         part = _part_of_one(vendor, entry, least, alone, accepted)
         if part is not None:
-            return part
+            return *part, named if part[1] == alone else ()
     meant = gibibytes_meant(key, entry.number)
     if meant is None or meant == least or not _may_take(vendor, key.name, entry, meant):
-        return f"{entry} is not a whole number: write {write}", alone
+        return f"{entry} is not a whole number: write {write}", alone, named
     message = (
         f"{entry} is not a whole number: write {write}, or {exact_text(meant)} for {number_text(entry.number)} GiB"
     )
-    return message, (*instead_of(entry.key, meant), *alone)
+    return message, (*instead_of(entry.key, meant), *alone), named
 
 
 def _part_of_one(
@@ -271,14 +293,13 @@ def _least(vendor: Vendor, key: Key, entry: KeyValue) -> Number | None:
     return next((number for number in numbers if _may_take(vendor, key.name, entry, number)), None)
 
 
-def _most_text(vendor: Vendor, key: Key, entry: KeyValue) -> str:
-    """The greatest number below that of an entry, which is more than its vendor accepts."""
+def _most(vendor: Vendor, key: Key, entry: KeyValue) -> Number | None:
+    """The greatest number below that of an entry, which is more than its vendor accepts; None if there is none."""
     below = [numbers.floor(entry.number) for numbers in _sets(vendor, key, entry)]
     if key.unit is not None and not key.sized:
         below.append(simplest(ALL.value // key.unit))
     numbers = sorted((number for number in below if number), reverse=True)
-    most = next((number for number in numbers if _may_take(vendor, key.name, entry, number)), None)
-    return "a whole number" if most is None else f"at most {exact_text(most)}"
+    return next((number for number in numbers if _may_take(vendor, key.name, entry, number)), None)
 
 
 def _sets(vendor: Vendor, key: Key, entry: KeyValue) -> list[Numbers]:

@@ -35,7 +35,7 @@ from webhook.mapping.requests.values import (
     unconfigured_size,
     value_of,
 )
-from webhook.quantity import Number, bytes_text, counted_in, exact_text, number_text, signed_text, simplest
+from webhook.quantity import Number, bytes_text, ceil_to, counted_in, exact_text, number_text, signed_text, simplest
 from webhook.reasons import Denied, Finding, Reason, Step, deny, instead_of
 from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, Dimension, Memory, Percent, Request, Size
 
@@ -94,9 +94,14 @@ class Reader(Struct):
         rounded = values.ceil(number) if up else values.floor(number) if down else None
         if rounded is None:
             message = f"{entry} is not allowed: {self.vendor.name} accepts {self.legal_text(key)}"
-            above = values.ceil(number) if number else None
-            instead = None if above is None else simplest(above * Fraction(entry.number) / number)
-            raise self.deny(Reason.NOT_LEGAL, f"{message}{self._of_other_devices(key, number)}", entry, instead)
+            message = f"{message}{self._of_other_devices(key, number)}"
+            if not number:
+                raise self.deny(Reason.NOT_LEGAL, message, entry, named=None if key.total else values.ceil(number))
+            above, below = (
+                None if each is None else simplest(each * Fraction(entry.number) / number)
+                for each in (values.ceil(number), values.floor(number))
+            )
+            raise self.deny(Reason.NOT_LEGAL, message, entry, above, named=below if above is None else None)
         if down:
             self.report_less(entry, number, rounded)
         return rounded
@@ -145,12 +150,26 @@ class Reader(Struct):
         """Add a finding about a key."""
         self.findings.append(Finding(reason, message, self.container, entry.key, entry.text, step))
 
-    def deny(self, reason: Reason, message: str, entry: KeyValue | None = None, *numbers: Number | None) -> Denied:
-        """Return a denial about the container; `numbers` are what to write instead of the key's."""
+    def deny(
+        self,
+        reason: Reason,
+        message: str,
+        entry: KeyValue | None = None,
+        *numbers: Number | None,
+        named: Number | None = None,
+    ) -> Denied:
+        """Return a denial about the container; `numbers` are what to write instead of the key's, `named` one that is less."""
         if entry is None:
             return deny(reason, message, container=self.container)
-        instead = instead_of(entry.key, *numbers)
-        return deny(reason, message, container=self.container, field=entry.key, value=entry.text, instead=instead)
+        return deny(
+            reason,
+            message,
+            container=self.container,
+            field=entry.key,
+            value=entry.text,
+            instead=instead_of(entry.key, *numbers),
+            named=instead_of(entry.key, named),
+        )
 
 
 class _Asked(NamedTuple):
@@ -534,7 +553,12 @@ def _value(reader: Reader, dimension: Dimension, entry: KeyValue, devices: int |
         raise reader.deny(Reason.UNIT_NOT_CONFIGURED, message, entry)
     over = devices or 1 if key.total else 1
     per_device = _per_device(reader, key, entry, over)
-    number = reader.legal(key, entry, per_device)
+    try:
+        number = reader.legal(key, entry, per_device)
+    except Denied:
+        if key.sized:  # another unit is the likelier mistake
+            _check_size(reader, key, entry, value_of(key, dimension, per_device))
+        raise
     if number > per_device and key.rounding == "up":
         total = simplest(number * over)
         reader.corrections[key.name] = total
@@ -547,12 +571,18 @@ def _value(reader: Reader, dimension: Dimension, entry: KeyValue, devices: int |
     if type(value) is Percent and value.value > ALL.value:
         most = simplest(ALL.value / Fraction(key.unit or 1) * over)
         message = f"{entry} is {value} of a device: write {over} to {exact_text(most)}"
-        raise reader.deny(Reason.TOO_LARGE, message, entry, most)
+        middle = over * ceil_to(Fraction(most) / over / 2, 1)
+        raise reader.deny(Reason.TOO_LARGE, message, entry, most, named=middle)
+    _check_size(reader, key, entry, value)
+    return value
+
+
+def _check_size(reader: Reader, key: Key, entry: KeyValue, value: Memory) -> None:
+    """Check that any device has so much memory."""
     if type(value) is Size and value.bytes > reader.largest_card:
         meant = list(sizes_meant(key, entry, value.bytes, reader.largest_card))
         message = oversized(key, entry, value, f"no device has more than {bytes_text(reader.largest_card)}", meant)
         raise reader.deny(Reason.TOO_LARGE, message, entry, *(number for _, number in meant))
-    return value
 
 
 def _per_device(reader: Reader, key: Key, entry: KeyValue, devices: int) -> Number:

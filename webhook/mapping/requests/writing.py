@@ -1,8 +1,10 @@
 """Request → keys: write a request in the first form of a target that reads back as the same, or report why none does."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from typing import Final
 
 import msgspec
 
@@ -38,6 +40,10 @@ class Written(msgspec.Struct, frozen=True, gc=False):
     form: Form
     keys: Mapping[str, KeyValue]
     reading: Reading
+
+
+_ADVICE: Final = re.compile(r": (?:write|leave|add|remove) ")
+"""How advice begins: that on keys of the target is none for whoever writes those of the source."""
 
 
 class NoEquivalent(Exception):  # noqa: N818  (a result, not an internal error)
@@ -110,7 +116,7 @@ def _write_form(
     try:
         reading = read(target, key_values, defaults, largest_card, container, home=True)
     except Denied as denial:
-        raise NoEquivalent(denial.finding.message) from None
+        raise NoEquivalent(_ADVICE.split(denial.finding.message)[0]) from None
     if reading.form is not form:
         raise NoEquivalent(f"it would be read back as {reading.form.name!r}")
     for dimension, default in reading.filled.items():
