@@ -85,11 +85,11 @@ COVERED = {
     "volcano": ("/etc/ld.so.preload", "/usr/local/vgpu", "/tmp/vgpu"),
     "vgpu-manager": ("/etc/ld.so.preload", "/etc/vgpu-manager"),
     "vcuda": ("/etc/vcuda", "/usr/local/nvidia"),
-    "ascend": ("/etc/ld.so.preload", "/hami-vnpu-core", "/hami-vnpu-shmem"),
+    "ascend": ("/etc/ld.so.preload", "/hami-vnpu-core", "/hami-vnpu-shmem", "/etc/enpu", "/usr/local/enpu"),
 }
 """Where device plugins mount what enforces a share: HAMi ``nvinternal/plugin/server.go``, volcano-vgpu-device-plugin
 ``server.go``, koordinator ``hooks/gpu/gpu.go``, vgpu-manager ``vnum_plugin.go``, gpu-manager ``allocator.go``,
-ascend-device-plugin ``allocate.go``."""
+ascend-device-plugin ``allocate.go``, ``enpu.go``."""
 NODE = {
     "/etc/ld.so.preload": "/usr/local/vgpu/ld.so.preload",
     "/usr/local/vgpu": "/usr/local/vgpu",

@@ -35,13 +35,15 @@ def served_findings(trial: Trial) -> Iterator[Finding]:
         vendor = before.vendor
         if vendor is None or before.meaning is None:
             continue
-        lost = after.vendor != vendor and after.vendor is not None and is_isolated(trial, before)
-        if lost and after.vendor != "mig" and not _is_ordered(trial, vendor):
+        lost = after.vendor not in {vendor, "mig", None} and is_isolated(trial, before)
+        if lost and not _is_ordered(trial, vendor):
             yield Finding(
                 "13 what hardware isolates is moved by order only", f"{before.name} to {after.vendor}", vendor
             )
         # A default of the namespace makes a share of a whole chip, too.
-        if (lost and before.name not in told) or (before.name in told and vendor not in {"mig", "ascend"}):
+        if (lost and before.name not in told) or (
+            before.name in told and vendor not in {"mig", "ascend", "tensor-fusion"}
+        ):
             detail = f"{before.name}: {sorted(map(str, told))}"
             yield Finding("13 who loses isolation is told, nobody else", detail, vendor)
         if after.vendor == vendor and is_unserved(trial, before) and not stays_unserved(trial, before):
@@ -59,12 +61,16 @@ def _schedulers(trial: Trial) -> Iterator[Finding]:
 
 
 def is_isolated(trial: Trial, read: Read) -> bool:
-    """Whether hardware isolates a request: a MIG slice, or less than a chip of Ascend by a template."""
+    """Whether hardware isolates a request: a MIG slice, a partition, less than a chip of Ascend by a template."""
     if read.vendor == "mig":
         return True
     amounts = None if read.meaning is None else read.meaning.amounts()
-    mode = (trial.case.pod["metadata"].get("annotations") or {}).get("huawei.com/vnpu-mode")
-    return read.vendor == "ascend" and mode != "hami-core" and amounts is not None and not amounts.whole
+    notes = trial.case.pod["metadata"].get("annotations") or {}
+    by_hardware = {
+        "ascend": "huawei.com/vnpu-mode" not in notes,
+        "tensor-fusion": notes.get("tensor-fusion.ai/isolation") == "partitioned",
+    }
+    return by_hardware.get(read.vendor or "", False) and amounts is not None and not amounts.whole
 
 
 def is_unserved(trial: Trial, read: Read) -> bool:

@@ -550,10 +550,10 @@ def _add_resources(containers: ContainerRequests, position: int, keys: Container
         number = container.quantity(key, name, text)
         if limit is None:
             container.promoted.append(name)
-            message = f"{name} is in requests only and was copied to limits: write it to limits"
-            container.findings.append(
-                Finding(Reason.PROMOTED_TO_LIMITS, message, container.name, f"requests[{name}]", text)
-            )
+            if number:  # of 0 there is nothing to copy, or a default is written in its place
+                message = f"{name} is in requests only and was copied to limits: write it to limits"
+                finding = Finding(Reason.PROMOTED_TO_LIMITS, message, container.name, f"requests[{name}]", text)
+                container.findings.append(finding)
         elif request is not None and request != limit and container.quantity(key, name, request) != number:
             message = f"{name} is {limit} in limits and {request} in requests: write the same value to both"
             raise container.deny(Reason.LIMIT_DIFFERS, message)

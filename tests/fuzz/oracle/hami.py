@@ -232,8 +232,14 @@ def ascend(keys: Keys) -> Meaning:
     cards, mib = keys.of("cards"), 0 if "memory" in keys.zeros else keys.of("memory")
     if cards is None:
         raise Lacks("the count is missing")
-    if keys.has("core") or "huawei.com/vnpu-mode" in keys.annotations or keys.variant not in ASCEND:
+    mode = keys.annotations.get("huawei.com/vnpu-mode")
+    if keys.variant not in ASCEND or mode not in {None, "enpu"} or (mode is None and keys.has("core")):
         raise Unsure("soft mode, or another chip")
+    return _templates(keys, cards, mib) if mode is None else _enpu(keys, cards)
+
+
+def _templates(keys: Keys, cards: int, mib: int | None) -> Meaning:
+    """``values.yaml`` of its chart: see `ASCEND`."""
     *templates, whole_chip = ASCEND[keys.variant]
     most = 24576 if keys.variant == "310P" else whole_chip
     if mib is not None and mib > most:
@@ -252,6 +258,21 @@ def ascend(keys: Keys) -> Meaning:
     if template is None:
         return Meaning("ascend", 1, ALL, ALL, corrected=mib < whole_chip)
     return Meaning("ascend", 1, size(template, MIB), None, {"cores": UNLIMITED}, corrected=mib != template)
+
+
+def _enpu(keys: Keys, cards: int) -> Meaning:
+    """ENPU, ``ascend-device-plugin/internal/server/enpu.go``: exact MiB of one die; cores are limited by fixed-share only."""
+    if cards != 1:
+        raise Denied("one die")
+    if "memory" in keys.zeros:
+        raise Denied("memory is positive")
+    mib, cores = keys.of("memory"), some_percent(keys.of("core"))
+    policy = keys.annotations.get("huawei.com/enpu-policy", "elastic")
+    if policy not in {"fixed-share", "elastic", "best-effort"}:
+        raise Denied("no policy of ENPU")
+    whole_chip = mib == ASCEND[keys.variant][-1] or (keys.variant == "310P" and mib in range(21527, 24577))
+    memory = None if mib is None else ALL if whole_chip else size(mib, MIB)
+    return Meaning("ascend", 1, memory, cores, {"memory": ALL, "cores": ALL})
 
 
 def _super_pod(cards: int, mib: int | None) -> Meaning:

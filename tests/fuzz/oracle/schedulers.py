@@ -214,13 +214,15 @@ def tensor_fusion(keys: Keys) -> Meaning:
     vram, compute = _twins(notes, "vram"), _twins(notes, "compute-percent")
     if "tflops-limit" in notes or "tflops-request" in notes:
         raise Unsure("tflops")
-    if notes.get("isolation") is not None:
+    if notes.get("isolation") not in {None, "soft", "hard", "partitioned"}:
         raise Unsure("another isolation")
     total = None if vram is None else _bytes(vram)
     if total == 0 or (total is None and compute is None):
         raise Unsure("no memory")
     keys.requesters = 1  # all of them get the same devices, and the count is of these
     cards = keys.count_of(notes, "gpu-count")
+    if "gpu-indices" in notes:  # its parser looks there first (``tf_parser.go``)
+        cards = len(notes["gpu-indices"].split(","))
     if cards is not None and cards > 128:
         raise Denied("1 to 128 devices")
     cores = None

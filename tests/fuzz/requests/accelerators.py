@@ -101,7 +101,12 @@ def ascend(draw: Draw, name: str) -> Ask:
     found: dict[str, Value] = {chip: draw.pick((1, 1, 1, 2, 3))}
     if draw.chance(0.6):
         found[f"{chip}-memory"] = draw.pick((8192, 16384, 32768, 65536, mib(draw)))
-    return Ask(found, {}, {})
+    if draw.chance(0.8):
+        return Ask(found, {}, {})
+    if draw.chance(0.5):
+        found[f"{chip}-core"] = draw.whole(1, 100)
+    policy = {"huawei.com/enpu-policy": draw.pick(("fixed-share", "elastic", "best-effort"))}
+    return Ask(found, {}, {"huawei.com/vnpu-mode": "enpu", **(policy if draw.chance(0.7) else {})})
 
 
 def neuron(draw: Draw, name: str) -> Ask:

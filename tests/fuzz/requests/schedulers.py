@@ -146,6 +146,10 @@ def tensor_fusion(draw: Draw, name: str) -> Ask:
         notes["tensor-fusion.ai/compute-percent-limit"] = str(draw.whole(1, 100))
     if draw.chance(0.4):
         notes["tensor-fusion.ai/gpu-count"] = draw.pick((str(cards(draw)), str(cards(draw)), "129"))
+    elif draw.chance(0.2):
+        notes["tensor-fusion.ai/gpu-indices"] = draw.pick(("0", "0,1", "3,1,2"))
+    if draw.chance(0.2):
+        notes["tensor-fusion.ai/isolation"] = draw.pick(("soft", "hard", "partitioned"))
     notes["tensor-fusion.ai/inject-container"] = draw.pick((name, name, name, "c0,c1"))
     return Ask({}, {}, notes)
 
