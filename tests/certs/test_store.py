@@ -1,6 +1,7 @@
 """The directory that keeps pairs: private files, and a CA that survives a crash."""
 
 import asyncio
+import fcntl
 import multiprocessing
 import os
 import resource
@@ -13,7 +14,7 @@ import pytest
 
 from certs.rotation import Rules, Trust, decode
 from certs.serving import Serving
-from certs.store import Directory, Snapshot
+from certs.store import Directory, Snapshot, read_file
 from certs.upkeep import Rotator, Surroundings
 from certs.x509 import StoreError
 from tests.certs.made import ca, state
@@ -57,6 +58,43 @@ def test_who_was_slower_writes_nothing(tmp_path: Path) -> None:
     put(directory, first)
     assert not directory.write_blocking(made(), before.version)
     assert directory.read_blocking().files == first
+
+
+@pytest.mark.parametrize("moment", range(5))
+def test_a_reader_while_the_first_files_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
+) -> None:
+    """Whatever it sees can be used: a CA is never seen without its key."""
+    directory, reads = Directory(tmp_path), []
+
+    def reading(path: Path) -> bytes | None:
+        reads.append(path)
+        if len(reads) == moment + 1:
+            assert directory.write_blocking(made(), "anything")
+        return read_file(path)
+
+    monkeypatch.setattr("certs.store._version", lambda _: "anything")
+    monkeypatch.setattr("certs.store.read_file", reading)
+    found = decode(directory.read_blocking().files)
+    assert (found is None) == (moment > 3)
+
+
+def test_one_writes_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the comparison to the last file: others wait."""
+    read, locked = Directory.read_blocking, []
+
+    def look(directory: Directory) -> Snapshot:
+        with (directory.path / ".lock").open("rb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                locked.append(lock.name)
+        return read(directory)
+
+    version = Directory(tmp_path).read_blocking().version
+    monkeypatch.setattr(Directory, "read_blocking", look)
+    assert Directory(tmp_path).write_blocking(made(), version)
+    assert locked
 
 
 def test_files_are_private(tmp_path: Path) -> None:
