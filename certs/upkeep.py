@@ -211,8 +211,8 @@ class Rotator:
         lasting = {ReportKind.WAITING, ReportKind.UNTRUSTED}
         recovered(self._reporter, lasting | {ReportKind.INVALID} if problem else lasting)
         self._state = planned.state
-        # The version after a write is unknown until the next read.
-        self._version = snapshot.version if same else ""
+        # After a write, that is not the version in the store: what was written counts when it is read.
+        self._version = snapshot.version
         self._around.publish(planned.state.bundle)
         if not same:
             self.check()
