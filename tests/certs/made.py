@@ -65,10 +65,10 @@ def signed(
     return builder.sign(signer, None if isinstance(signer, ed25519.Ed25519PrivateKey) else hashes.SHA256())
 
 
-def intermediate_under(root: Pair, now: dt.datetime, days: float = 365, *, ca: bool = True) -> Pair:
-    """A CA that another one signed, as companies have them; or something that may sign nothing."""
+def intermediate_under(root: Pair, now: dt.datetime, days: float = 365) -> Pair:
+    """A CA that another one signed, as companies have them."""
     key = ec.generate_private_key(ec.SECP384R1())
-    constraints = x509.BasicConstraints(ca=ca, path_length=0 if ca else None)
+    constraints = x509.BasicConstraints(ca=True, path_length=0)
     return Pair(signed(key, root, "intermediate", now + days * DAY, (constraints, True), since=now - DAY), key)
 
 

@@ -166,8 +166,7 @@ def test_ca_whose_key_is_gone_serves_on() -> None:
 def test_after_the_end_of_everything_nobody_waits_for_the_last() -> None:
     """An installation that was off for two years: nothing else is valid."""
     done = step(state(-730), BLIND, RULES, NOW, 0)
-    assert done.made == f"{CA}, {SERVING_CERTIFICATE}"
-    assert len(done.state.cas) == 1
+    assert (done.made, len(done.state.cas)) == (f"{CA}, {SERVING_CERTIFICATE}", 1)
 
 
 def test_a_ca_that_expires_before_its_first_use() -> None:

@@ -109,17 +109,6 @@ def test_files_are_private(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
 
 
-def test_plain_files_are_read_and_replaced(tmp_path: Path) -> None:
-    """A directory made by hand, or by an installer, is as good as our own."""
-    directory, by_hand, ours = Directory(tmp_path), made(), made()
-    for name, data in by_hand.items():
-        (tmp_path / name).write_bytes(data)
-    assert directory.read_blocking().files == by_hand
-    put(directory, ours)
-    assert directory.read_blocking().files == ours
-    assert [(tmp_path / name).read_bytes() for name in FILES] == [ours[name] for name in FILES]
-
-
 async def test_changes_by_others_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By content; an own write is none."""
     mine, other = Directory(tmp_path, poll=0), Directory(tmp_path)
