@@ -17,7 +17,6 @@ from webhook.cluster.registration.update import Pass, fails_open
 from webhook.cluster.registration.wanted import (
     CONFIG_MAPS,
     EPHEMERAL,
-    EPHEMERAL_HIDDEN,
     HIDE,
     KINDS,
     MUTATING,
@@ -100,7 +99,8 @@ def test_ephemeral_containers_where_devices_are_hidden(validation: list[str]) ->
     policy = load_policy()
     settings = policy.settings.model_copy(update={"hide_devices": True, "validation": validation})
     names = [webhook["name"] for webhook in made(wanted_by(replace(policy, settings=settings), VALIDATING))["webhooks"]]
-    assert names == ([EPHEMERAL, EPHEMERAL_HIDDEN] if validation else [])
+    judged = "ephemeralcontainers.validate.vgpu-webhook.io"
+    assert names == ([judged, f"hide.{judged}"] if validation else [])
 
 
 def test_further_kinds() -> None:

@@ -230,7 +230,7 @@ def _difference(container: Container, installer: PodEntry, delivery: Delivery) -
     mounts = [each for each in things_placed(container) if each.path not in _BY_DEFAULT]
     others = [each for each in mounts if each.mount is None or each.mount.name != delivery.library]
     if others:
-        return f"a {others[0].shown} at {shorten(others[0].path, 100)}"
+        return f"a {others[0].shown} at {shorten(others[0].path)}"
     own = [(each.path, each.mount.sub_path or each.mount.sub_path_expr) for each in mounts if each.mount is not None]
     return "" if own == [(delivery.mount_path, None)] else "other mounts"
 
