@@ -214,7 +214,7 @@ def test_denied_pods(run: Run, tmp_path: Path, kind: str) -> None:
     text = denied(kind)
     (file,) = written(tmp_path, a_yaml=text)
     result = run("check", file)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr.startswith(f"error: {file}: {kind}/d: VGW605: container main: the mount of the node's ")
     line = 1 + text[: text.index("volumeMounts")].count("\n")
     assert f"::error file={file},line={line},title=denied::" in run("check", "-o", "github", file).stdout
@@ -312,10 +312,10 @@ def unreachable(folder: Path) -> str:
 
 
 def test_nobody_answers(run: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """An API server that cannot be reached is a finding: exit code 2."""
+    """An API server that cannot be reached is a finding."""
     file = unreachable(tmp_path_factory.mktemp("kube"))
     result = run("check", "--kubeconfig", file, "-o", "json")
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     printed = json.loads(result.stdout)
     assert [check["name"] for check in printed["checks"]] == ["api-server"]
     assert printed["ok"] is False
@@ -332,10 +332,10 @@ def test_junit_of_what_xml_forbids() -> None:
 
 
 def test_junit_of_a_cluster(run: Run, tmp_path: Path) -> None:
-    """A failed check of an installation is exit code 2, as in other formats; there is no file to annotate."""
+    """A failed check of an installation is a finding, as in other formats; there is no file to annotate."""
     file = unreachable(tmp_path)
     result = run("check", "--kubeconfig", file, "-o", "junit")
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert [case.attrib["name"] for case in ET.fromstring(result.stdout).iter("testcase")] == ["api-server"]
     for output in ("github", "sarif"):
         result = run("check", "--kubeconfig", file, "-o", output)

@@ -161,6 +161,7 @@ def test_containers_on_one_device(run: Run) -> None:
     for options in ((), ("--to", "dra-vgpu-manager"), ("--to", "nvidia")):
         assert run("mutate", "-f", "-", *options, "-n", "team", stdin=first.stdout).stdout == first.stdout
     explained = run("explain", "-f", "-", "--to", "dra-vgpu-manager", stdin=ON_ONE_DEVICE).stdout
+    explained = " ".join(explained.split())
     assert "request gpu-0 of the ResourceClaimTemplate vgpu-" in explained
     assert "request gpu-1 of the ResourceClaimTemplate vgpu-" in explained
     notes = json.loads(run("explain", "-f", "-", "-o", "json", stdin=first.stdout).stdout)["objects"][0]["notes"]

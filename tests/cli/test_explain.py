@@ -10,10 +10,10 @@ import click
 import pytest
 
 from tests.cli.conftest import Run
+from tests.cli.width import too_long
 from tests.explanation.test_pods import FOLDERS, explained_case
 from tests.naming import each_of
 from webhook.cli.commands.explain import object_text
-from webhook.cli.terminal import WIDTH
 from webhook.labels import KEYS
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +52,7 @@ def test_text_of_a_case(folder: Path) -> None:
     plain = [line.replace("\x1b[0m", "") for line in text.splitlines()]
     for line in plain:
         shown = "".join(part.partition("m")[2] if number else part for number, part in enumerate(line.split("\x1b[")))
-        assert len(shown) <= WIDTH, shown
+        assert not [*too_long(shown)]
         assert shown.isprintable()
         assert shown == shown.rstrip()
     words = " ".join(click.unstyle(text).split())
@@ -146,7 +146,7 @@ def test_keys(run: Run, golden: Callable[[str, str], None], name: str) -> None:
     """Which vendors use a key, where, what 1 of it is, what it means that it is missing, and its traps."""
     result = run("explain", "--name", name)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert all(len(line) <= WIDTH for line in result.stdout.splitlines())
+    assert not [*too_long(result.stdout)]
     golden(f"explain/name-{name.replace('/', '-')}.txt", result.stdout)
 
 

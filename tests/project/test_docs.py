@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
-from itertools import pairwise, repeat, takewhile
+from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, get_args
@@ -46,7 +46,7 @@ from tests.cluster.fake_api import FakeApi
 from tests.project.warm import warm_program
 from webhook.cli import COMMANDS as COMMANDS_OF_PROGRAM
 from webhook.cli import main
-from webhook.cli.commands.vendors import keys_table
+from webhook.cli.commands.vendors import keys_table, spelled_rows
 from webhook.cli.manifests.cases import Expectation
 from webhook.cli.manifests.file_checks import documents_of
 from webhook.cluster import claim_templates
@@ -552,12 +552,9 @@ def test_builtin_vendors_are_documented(name: str) -> None:
     policy = load_policy()
     vendor = policy.vendors[name]
     assert f"**{name}**" in TEXTS["docs/vendors.md"]
-    heading, *lines = keys_table(policy, origin=False).split("\n\n")[0].splitlines()
-    first = next(number for number, line in enumerate(lines) if line.split()[0] == name)
-    own = [lines[first], *takewhile(lambda line: line.startswith(" "), lines[first + 1 :])]
-    columns = [*map(heading.index, ("KEY ", "KIND ", "UNIT ", "TARGET ", "SCHEDULER")), None]
-    keys, _, units, _, schedulers = ([line[begin:end].strip() for line in own] for begin, end in pairwise(columns))
-    spelled = [key.removeprefix("or ") for key in keys]
+    line = next(line for line in keys_table(policy, origin=False).splitlines() if re.match(rf"{name}\b(?!-)", line))
+    rows = [*spelled_rows(vendor)]
+    spelled, units = [key.removeprefix("or ") for key, _, _ in rows], [unit for *_, unit in rows]
     for key in vendor.keys.values():
         place = "" if key.place == "resource" else f"{key.place} "
         assert all(f"{place}{spelling.text}" in spelled for spelling in key.spellings)
@@ -566,7 +563,7 @@ def test_builtin_vendors_are_documented(name: str) -> None:
             together = re.search(", together(?! in)", unit) is not None
             total = key.total and "devices" not in key.dimensions
             assert (re.split("[,;]", unit, maxsplit=1)[0], together) == (unit_text(name, key), total), key.name
-    assert schedulers[0] == (vendor.place.scheduler or "any")
+    assert line.endswith(f", scheduler {vendor.place.scheduler or 'any'}")
 
 
 def test_paths_and_targets_exist() -> None:

@@ -1,8 +1,4 @@
-"""The command line, ``vgpu-webhook``: a group that imports a command only when it is used.
-
-Exit codes of every command: 0 done, 1 usage, or input that cannot be read or is invalid, 2 what was asked is answered with no:
-denied, would be denied or change, broken, not as expected.
-"""
+"""The command line, ``vgpu-webhook``: a group that imports a command only when it is used."""
 
 import difflib
 import os
@@ -14,10 +10,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from webhook import __version__
+from webhook.cli.terminal import ENDINGS, FOUND, prose
 
 PROGRAM: Final = "vgpu-webhook"
-USAGE: Final = 1
-"""Exit code for usage errors; click's own is 2, which here means denied."""
+_EPILOG: Final = "\n".join(
+    ["\b", "Exit codes:", *(line for code, text in ENDINGS.items() for line in prose(text, f"  {code}  ", "     ", 78))]
+)
+"""What ends the help of every command."""
 
 
 GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -47,7 +46,7 @@ COMMANDS: Final = {name: line for group in GROUPS.values() for name, line in gro
 
 
 class Program(click.Group):
-    """The group: commands are imported lazily, each has ``--version``, and a usage error exits with `USAGE`."""
+    """The group: commands are imported lazily, each has ``--version``; a usage error exits with `FOUND`, not click's 2."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click calls it so)
         return list(COMMANDS)
@@ -57,6 +56,7 @@ class Program(click.Group):
             return None
         command = getattr(import_module(f"webhook.cli.commands.{cmd_name}"), cmd_name)
         assert isinstance(command, click.Command)  # noqa: S101  (a mistake in the table above)
+        command.epilog = _EPILOG
         return command if any(parameter.name == "version" for parameter in command.params) else _version(command)
 
     def resolve_command(
@@ -85,21 +85,21 @@ class Program(click.Group):
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
-            error.exit_code = USAGE  # type: ignore[misc]  # of this one error only
+            error.exit_code = FOUND  # type: ignore[misc]  # of this one error only
             raise
 
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
-            error.exit_code = USAGE  # type: ignore[misc]  # of this one error only
+            error.exit_code = FOUND  # type: ignore[misc]  # of this one error only
             raise
 
 
 _version = click.version_option(__version__, prog_name=PROGRAM)
 
 
-@click.command(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=Program, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @_version
 @click.pass_context
 def main(context: click.Context) -> None:

@@ -25,7 +25,8 @@ from webhook.request import UNLIMITED, Request
 
 _KEYS: Final = ContainerKeys("probe", init=False, resources=(), perhaps=())
 _LEGEND: Final = """
-Each vendor's probes were tried, not every amount: `vgpu-webhook explain` shows what becomes of a pod.
+Each vendor's probes were tried, not every amount: `vgpu-webhook explain` shows
+what becomes of a pod.
 Of two vendors that read one resource name, only one is active."""
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from webhook.cli import completing
-from webhook.cli.terminal import Failure
+from webhook.cli.terminal import DENIED, FOUND, Failure, tell
 from webhook.text import shown
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def in_cluster(source: PolicyOptions, task: "Callable[[Api, str], Awaitable[_Fou
             return await task(api, release_namespace_of(source.release_namespace))
         finally:
             for line in first_of([*dict.fromkeys(map(str, api.unread))]):
-                click.echo(f"warning: {shown(line)}", err=True)
+                tell(f"warning: {shown(line)}")
             await api.close()
 
     try:
@@ -260,10 +260,6 @@ def reading_documents(path: Path | None) -> Iterator[None]:
         raise Failure([f"{error.filename}: {error.strerror}"]) from error
     except UnicodeDecodeError as error:
         raise Failure([f"{path}: not UTF-8 text"]) from error
-
-
-DENIED: Final = 2
-"""Exit code when an object was denied."""
 
 
 def manifest_options(*, required: bool) -> Callable[[Command], Command]:
@@ -318,12 +314,12 @@ def end(outcome: "Simulated", *, denied: bool, strict: bool) -> None:
         strict: whether a request that nothing judged is an error.
     """
     for warning in (each for manifest in outcome.manifests for each in manifest.warnings):
-        click.echo(f"warning: {warning}", err=True)
+        tell(f"warning: {warning}")
     for error in outcome.errors:
-        click.echo(f"error: {error}", err=True)
+        tell(f"error: {error}")
     for text in outcome.unjudged:
-        click.echo(f"{'error' if strict else 'warning'}: {text}", err=True)
+        tell(f"{'error' if strict else 'warning'}: {text}")
     if outcome.errors or (strict and outcome.unjudged):
-        sys.exit(Failure.exit_code)
+        sys.exit(FOUND)
     if denied:
         sys.exit(DENIED)

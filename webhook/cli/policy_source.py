@@ -19,7 +19,7 @@ import click
 
 from webhook.cli.manifests.files import Manifest, ManifestError, read_manifests
 from webhook.cli.options import PolicyOptions, in_cluster, reading_documents
-from webhook.cli.terminal import Failure
+from webhook.cli.terminal import Failure, tell
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known
 from webhook.mapping.document.schema import API_VERSION
 from webhook.mapping.document.strict_yaml import Document, parse
@@ -99,7 +99,7 @@ def sourced_policy(options: PolicyOptions, *, silent: bool = False) -> SourcedPo
         return _from_files(options)
     found = policy_in_cluster(options)
     for line in () if silent else found.warnings:
-        click.echo(line, err=True)
+        tell(line)
     return found
 
 

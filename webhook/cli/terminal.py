@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import shutil
 import sys
 import textwrap
@@ -12,15 +13,31 @@ import click
 
 from webhook.text import shown
 
+FOUND: Final = 1
+DENIED: Final = 2
+ENDINGS: Final = {
+    0: "done; there may be warnings",
+    FOUND: "a finding (a failed check, a case or a comparison that differs), a usage error, or input that is invalid "
+    "or cannot be read",
+    DENIED: "otherwise: a pod is denied, or would be",
+}
+"""The exit codes of every command."""
 
-def terminal_width() -> int | None:
-    """Return the columns of the terminal; None if stdout is none."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+WIDTH: Final = 80
+"""Columns of a line of prose, and of a table where stdout is no terminal.
+
+Longer are only lines to be copied, and words that do not fit a line: keys, paths, URLs, commands.
+"""
+
+
+def table_width() -> int:
+    """Return the columns of the terminal; `WIDTH` if stdout is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Align the cells of rows, separated by two spaces, without trailing spaces; on a terminal, in lines that fit it."""
-    return "".join(aligned(rows, terminal_width()))
+    """Align the cells of rows, separated by two spaces, without trailing spaces, in lines that fit the terminal."""
+    return "".join(aligned(rows, table_width()))
 
 
 def json_text(data: Any) -> str:
@@ -33,19 +50,18 @@ _NARROW: Final = 8
 """Characters that a column keeps, however narrow the terminal is."""
 
 
-def aligned(rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]], width: int) -> list[str]:
     """Align the cells of rows; return the lines of each row.
 
     Args:
         rows: the cells.
-        width: the columns of a line; what does not fit is wrapped in its cell: first between words, then anywhere. None: no
-            limit.
+        width: the columns of a line; what does not fit is wrapped in its cell: first between words, then anywhere.
     """
     by_column = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in by_column]
     words = [max(len(word) for cell in column for word in (*cell.split(), "")) for column in by_column]
     for least in (words, [_NARROW] * len(words)):
-        while width is not None and sum(widths) + len(_GAP) * (len(widths) - 1) > width:
+        while sum(widths) + len(_GAP) * (len(widths) - 1) > width:
             spare = [size if size > fewest else 0 for size, fewest in zip(widths, least, strict=True)]
             if not any(spare):
                 break
@@ -64,11 +80,9 @@ def aligned(rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
 def _cell_lines(cell: str, width: int) -> list[str]:
     if len(cell) <= width:
         return [cell]
-    return textwrap.wrap(cell, width, break_on_hyphens=False)
+    indent = " " * (len(cell) - len(cell.lstrip()) + 2) if cell.startswith(" ") else ""
+    return textwrap.wrap(cell, width, subsequent_indent=indent, break_on_hyphens=False)
 
-
-WIDTH: Final = 100
-"""Maximum columns of a line, except lines to be copied."""
 
 LABEL: Final = 9
 """Columns of a label, with the space after it."""
@@ -80,15 +94,41 @@ def heading(text: str, color: str | None = None, indent: int = 0) -> str:
     return "".join(f"{' ' * indent}{click.style(line, bold=True, fg=color)}\n" for line in lines)
 
 
+_TO_PASTE: Final = re.compile(
+    r"\b(?:kubectl|helm|vgpu-webhook) [a-z]+(?: (?!\()[^\s;]*[^\s;:,])*(?= |$|[;:,])|`[^`\n]+`"
+    r"|[\w./-]+: \{[^{}\n]*\}|[\w-]+(?:\.[\w-]+)+/[\w.{}-]+: [\w'\"-]+(?![\w./-])"
+)
+"""Commands, what stands in backticks, maps of YAML, and keys with their values."""
+
+_NO_BREAK: Final = "\N{NO-BREAK SPACE}"
+
+
 def wrapped(text: str, indent: int, further: int = 2) -> list[str]:
     """Wrap a text to `WIDTH` columns; lines after the first are indented by `further` columns more."""
-    return textwrap.wrap(
-        shown(text),
-        WIDTH,
-        initial_indent=" " * indent,
-        subsequent_indent=" " * (indent + further),
-        break_on_hyphens=False,
+    return prose(text, " " * indent, " " * (indent + further))
+
+
+def prose(text: str, first: str = "", rest: str = "", width: int = WIDTH) -> list[str]:
+    """Wrap a text between words; what can be pasted stays in one line.
+
+    Args:
+        text: the text.
+        first: the beginning of the first line.
+        rest: the beginning of every other line.
+        width: the columns of a line.
+    """
+    whole = _TO_PASTE.sub(lambda found: found[0].replace(" ", _NO_BREAK), shown(text))
+    lines = textwrap.wrap(
+        whole, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
     )
+    return [line.replace(_NO_BREAK, " ") for line in lines]
+
+
+def tell(text: str, *, err: bool = True) -> None:
+    """Print a message: one line for programs, wrapped for a terminal."""
+    stream = sys.stderr if err else sys.stdout
+    lines = prose(text, rest="  ", width=shutil.get_terminal_size().columns) if stream.isatty() else [text]
+    click.echo("\n".join(lines), err=err)
 
 
 LabelledRow: TypeAlias = tuple[str, str]
@@ -122,7 +162,7 @@ class Failure(click.ClickException):
         messages: one line each, with file and line as far as they are known.
     """
 
-    exit_code = 1
+    exit_code = FOUND
 
     def __init__(self, messages: Iterable[str]) -> None:
         self.messages = tuple(messages)
@@ -131,4 +171,4 @@ class Failure(click.ClickException):
     def show(self, file: object = None) -> None:
         del file
         for message in self.messages:
-            click.echo(f"error: {message}", err=True)
+            tell(f"error: {message}")

@@ -4,7 +4,6 @@ The former is for pipelines and pre-commit hooks, the latter for operators of a 
 """
 
 import datetime as dt
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +11,7 @@ import click
 
 from webhook.cli.options import PolicyOptions, in_cluster, policy_options
 from webhook.cli.reports import REPORTS, CommandReport, ReportLine
-from webhook.cli.terminal import WIDTH, Failure, json_text
+from webhook.cli.terminal import DENIED, FOUND, Failure, json_text, prose, tell
 from webhook.doctor.result import Check, FileLine, Level, Result, UnansweredError, unanswered
 
 if TYPE_CHECKING:
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
 
 FILE_FORMATS: Final = ("github", "sarif")
 """Formats of findings at a line of a file, of which a cluster has none."""
-
-BROKEN: Final = 2
-"""Exit code if a check of an installation failed."""
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -60,14 +56,6 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
     device plugin mounts a library; each value with the reason.
 
     \b
-    Exit codes with files:    0 all documents are valid; a vendor that must be configured first is reported on stderr
-                              1 a document is invalid: every problem with file, line, path and what to write instead;
-                                or there is no document, a pod would be denied, or nothing judges a request for a GPU
-    Exit codes without files: 0 no check failed
-                              2 a check failed
-                              1 no cluster is configured
-
-    \b
     Examples:
       vgpu-webhook check
       vgpu-webhook check --pre > values.yaml
@@ -91,8 +79,8 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
         _print_lines(found, title)
     else:
         click.echo(formatted(found, output or "text", title), nl=False)
-    if any(result.level is Level.ERROR for _, result in found):
-        raise click.exceptions.Exit(Failure.exit_code if files else BROKEN)
+    if failed := {check.name for check, result in found if result.level is Level.ERROR}:
+        raise click.exceptions.Exit(DENIED if failed == {"denied"} else FOUND)
 
 
 def _of_files(
@@ -135,23 +123,19 @@ def _values_for(source: PolicyOptions) -> str:
 
 
 def _print_lines(found: Sequence[tuple[Check[Any], Result]], title: str | None) -> None:
-    """Print what every command prints about its input: a line for each problem, warning and note.
-
-    Raises:
-        Failure: there are problems.
-    """
+    """Print what every command prints about its input: a line for each problem, warning and note."""
     problems = [detail for _, result in found if result.level is Level.ERROR for detail in result.details]
     if found[0][1].level is not Level.ERROR:
-        click.echo(f"policy: {title}")
-        click.echo(found[0][1].message)
+        tell(f"policy: {title}", err=False)
+        tell(found[0][1].message, err=False)
     for _, result in found:
         if result.level is Level.ERROR:
             continue
         is_warning = result.level is Level.WARNING
         for detail in result.details:
-            click.echo(f"{'warning' if is_warning else 'note'}: {detail}", err=is_warning)
-    if problems:
-        raise Failure(problems)
+            tell(f"{'warning' if is_warning else 'note'}: {detail}", err=is_warning)
+    for problem in problems:
+        tell(f"error: {problem}")
 
 
 _MARKS: Final = {Level.OK: "✓", Level.WARNING: "‼", Level.ERROR: "×"}  # noqa: RUF001  (a cross)
@@ -219,25 +203,13 @@ def _report_of(found: Sequence[tuple[Check[Any], Result]]) -> CommandReport:
 
 def _lines(name: str, result: Result) -> Iterator[str]:
     mark = click.style(_MARKS[result.level], fg=_COLORS[result.level])
-    first, *rest = _wrapped(f"{name}: {result.message}", "  ")
+    first, *rest = prose(f"{name}: {result.message}", "  ", "  ")
     yield f"{mark} {first.lstrip()}"
     yield from rest
     for detail in result.details:
-        yield from _wrapped(" ".join(detail.split()), "      ", "    - ")
+        yield from prose(" ".join(detail.split()), "    - ", "      ")
     if result.hint:
-        yield from _wrapped(result.hint, "      ", "    → ")
-
-
-def _wrapped(text: str, indent: str, first: str | None = None) -> list[str]:
-    # A command or a name is to be copied, even if it is too long for a line.
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=indent if first is None else first,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+        yield from prose(result.hint, "    → ", "      ")
 
 
 def _summary(results: Sequence[Result]) -> str:

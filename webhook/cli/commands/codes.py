@@ -1,14 +1,13 @@
 """``vgpu-webhook codes``: explains each reason code and its remedy; also generates ``docs/codes.md``."""
 
 import difflib
-import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 import click
 
 from webhook.cli import completing
-from webhook.cli.terminal import columns, json_text
+from webhook.cli.terminal import columns, json_text, prose
 from webhook.reasons import BY_CODE, Reason, ReasonGroup, ReasonKind
 
 _DOES: Final[Mapping[ReasonKind, str]] = {
@@ -68,11 +67,11 @@ def _explained(reason: Reason) -> str:
     status = f" (HTTP status {reason.status})" if reason.status else ""
     lines = [
         f"{reason.code}: {explanation.title} ({reason.slug})",
-        f"{reason.kind.value}: {_DOES[reason.kind]}{status}",
+        *prose(f"{reason.kind.value}: {_DOES[reason.kind]}{status}"),
         "",
-        *textwrap.wrap(explanation.meaning, 100),
+        *prose(explanation.meaning),
         "",
-        *textwrap.wrap(f"What to do: {explanation.advice}", 100),
+        *prose(f"What to do: {explanation.advice}"),
     ]
     return "\n".join(lines) + "\n"
 

@@ -15,10 +15,6 @@ def completion(context: click.Context, *, shell: str) -> None:
     """Print a script that completes commands, options and their values in a shell.
 
     \b
-    Exit codes: 0 done
-                1 usage
-
-    \b
     Examples:
       vgpu-webhook completion bash > ~/.local/share/bash-completion/completions/vgpu-webhook
       vgpu-webhook completion zsh > ~/.zfunc/_vgpu-webhook

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 
 from webhook.cli.options import PolicyOptions, end, manifest_options
-from webhook.cli.terminal import Failure, LabelledRow, block, heading, json_text, labelled
+from webhook.cli.terminal import Failure, LabelledRow, block, heading, json_text, labelled, tell
 from webhook.text import shown
 
 if TYPE_CHECKING:
@@ -49,11 +49,6 @@ def explain(
     For each container that requests a GPU: its keys and their meaning, the defaults and their origin, what is written
     and why, what is rounded or lost, and the scheduler and shim; if it is denied, what to write instead. Objects,
     namespaces and the policy are handled as by `mutate`; the first line says which policy it is.
-
-    \b
-    Exit codes: 0 done
-                1 usage, input that cannot be read, an unknown key, or with --strict a request that nothing judged
-                2 an object is denied
 
     \b
     Examples:
@@ -174,5 +169,5 @@ def _print_json(data: Mapping[str, Any], sourced: "SourcedPolicy") -> None:
 
 
 def _print(text: str, sourced: "SourcedPolicy") -> None:
-    click.echo(sourced.line)
+    tell(sourced.line, err=False)
     click.echo(text, nl=False)

@@ -10,7 +10,7 @@ from webhook.cli.manifests.files import difference, manifests_in, yaml_stream
 from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate
 from webhook.cli.options import PolicyOptions, end, manifest_options
 from webhook.cli.policy_source import check_target, sourced_policy
-from webhook.cli.terminal import json_text
+from webhook.cli.terminal import json_text, tell
 from webhook.cluster.registration.names import sent_names
 
 
@@ -43,17 +43,13 @@ def mutate(
 
     The first line of stderr says under which policy.
 
-    A request for a GPU outside of every pod that was found is a warning, and with --strict an error.
-
-    \b
-    Exit codes: 0 done
-                1 usage, input that cannot be read (the rest is printed), or with --strict a request that nothing judged
-                2 an object was denied (it is not printed, the others are)
+    What is denied or cannot be read is not printed, the rest is. A request for a GPU outside of every pod that was found is a
+    warning, and with --strict an error.
 
     \b
     Examples:
       vgpu-webhook mutate -f pod.yaml -o diff --values values.yaml
-      helm template ./chart | vgpu-webhook mutate -f - --to nvidia | kubectl apply -f -
+      helm template . | vgpu-webhook mutate -f - --to nvidia | kubectl apply -f -
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
     sourced = sourced_policy(source, silent=True)
     policy = sourced.policy
@@ -69,7 +65,7 @@ def mutate(
         match=sent_names(policy),
     )
     for line in (sourced.line, *sourced.warnings):
-        click.echo(line, err=True)
+        tell(line)
     click.echo(FORMATS[output](outcome), nl=False)
     _print_messages(outcome)
     end(outcome, denied=outcome.denied, strict=strict)
@@ -83,7 +79,7 @@ def _print_messages(outcome: Simulated) -> None:
             ("error", simulated.denials),
         ):
             for message in messages:
-                click.echo(f"{kind}: {simulated.title}: {message}", err=True)
+                tell(f"{kind}: {simulated.title}: {message}")
 
 
 _COLORS: Final = {"+": "green", "-": "red", "@": "cyan"}

@@ -22,8 +22,8 @@ from webhook.cli.manifests.preview import (
     preview_pods,
     readiness_of,
 )
-from webhook.cli.options import DENIED, PolicyOptions, in_cluster, policy_options
-from webhook.cli.terminal import Failure, columns, json_text
+from webhook.cli.options import PolicyOptions, in_cluster, policy_options
+from webhook.cli.terminal import DENIED, FOUND, Failure, aligned, json_text, prose, table_width
 from webhook.doctor.result import Check, Level, Result, counted
 from webhook.text import shown
 
@@ -72,12 +72,7 @@ def preview(
     namespace's own annotations apply. The policy is the one in force in the cluster, or that of --values, or of --mappings
     and --settings, with the changes of --set. At the end: whether the cluster's nodes, scheduler and device plugins fit it.
 
-    With --compare: of the workloads whose next pods would change, what they are and what they would be.
-
-    \b
-    Exit codes: 0 done
-                1 usage, or input or a part of a cluster that cannot be read; the rest is shown
-                2 something would be denied; with --compare: something would change
+    With --compare: of the workloads whose next pods would change, what they are and what they would be; a change is a finding.
 
     \b
     Examples:
@@ -106,8 +101,10 @@ def preview(
     click.echo(preview_text(found, line, checked, output), nl=False)
     if unread:
         raise Failure(unread)
-    if found.pods and (other_values or outcomes(found.pods)["denied"]):
+    if outcomes(found.pods)["denied"]:
         sys.exit(DENIED)
+    if found.pods and other_values:
+        sys.exit(FOUND)
 
 
 def _changed(base: "SourcedPolicy", changes: tuple[str, ...]) -> "Policy":
@@ -160,8 +157,6 @@ def _of_cluster(source: PolicyOptions, policies: Sequence["Policy"], namespace: 
 
 
 HEADINGS: Final = ("NAMESPACE", "WORKLOAD", "BECOMES", "DETAILS")
-MAX_DETAILS: Final = 160
-"""Characters of details in a table; the whole text is in JSON."""
 
 
 def preview_text(found: Preview, source: str, checked: Checked, output: str) -> str:
@@ -200,19 +195,30 @@ def _table(found: Preview, source: str, checked: Checked) -> Iterator[str]:
     yield f"as if every namespace had opted in and enforced; {source}"
     yield ""
     if found.pods:
-        yield columns([HEADINGS, *(row for pod in found.pods for row in _rows(pod))])
+        yield "".join(_row_lines([(*HEADINGS[:3], ""), *(row for pod in found.pods for row in _rows(pod))]))
     which, others = ("that would change", "others") if found.compared else ("with a GPU request", "without one")
     yield f"{counted(len(found.pods), 'template')} {which}: {_counts(outcomes(found.pods))}"
     yield f"{others}: {found.others}"
     for what, counts in (("effects", found.effects), ("codes", found.codes)):
         if counts:
-            yield f"{what}: {_counts(counts)}"
+            yield from prose(f"{what}: {_counts(counts)}", rest="  ")
     if len(found.namespaces) > 1:
         yield from (f"namespace {name}: {_counts(counts)}" for name, counts in found.namespaces.items())
     if checked:
         yield ""
         yield as_text(checked).rstrip()
     yield ""
+
+
+def _row_lines(rows: Sequence[tuple[str, str, str, str]]) -> Iterator[str]:
+    """Yield the lines of a table, details below a row beside which they do not fit."""
+    width = table_width()
+    for lines, (*_, details) in zip(aligned([cells for *cells, _ in rows], width), rows, strict=True):
+        if lines.count("\n") == 1 and len(beside := f"{lines[:-1]}  {details}".rstrip()) <= width:
+            yield f"{beside}\n"
+        else:
+            yield lines
+            yield from (f"{line}\n" for line in prose(details, "  ", "    ", width))
 
 
 def _markdown(found: Preview, source: str, checked: Checked) -> Iterator[str]:
@@ -244,10 +250,8 @@ def _rows(pod: NextPod) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _cells(pod: NextPod) -> tuple[str, str, str, str]:
-    text = shown(pod.text)
-    cut = text if len(text) <= MAX_DETAILS else f"{text[: MAX_DETAILS - 1]}…"
     effects = ", ".join(pod.effects) or ("completed" if pod.outcome == "changed" else "unchanged")
-    return pod.namespace, shown(pod.workload), effects, cut
+    return pod.namespace, shown(pod.workload), effects, shown(pod.text)
 
 
 def _counts(counts: Mapping[str, int]) -> str:

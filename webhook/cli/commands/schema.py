@@ -34,10 +34,6 @@ def schema(*, kind: str) -> None:
     """Print the JSON Schema of mappings, of settings, or of the expect.yaml of a test case.
 
     \b
-    Exit codes: 0 done
-                1 usage
-
-    \b
     Examples:
       vgpu-webhook schema mapping > mapping.schema.json
       # the first line of a mapping, for an editor with the YAML language server

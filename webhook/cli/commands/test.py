@@ -1,6 +1,6 @@
 """``vgpu-webhook test``: runs cases, folders of manifests with what is expected of them; for pipelines."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -10,11 +10,8 @@ from webhook.cli.manifests.cases import POD, cases_in, judged_case
 from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
 from webhook.cli.reports import REPORTS, CommandReport, ReportLine
-from webhook.cli.terminal import json_text
+from webhook.cli.terminal import FOUND, json_text, prose
 from webhook.doctor.result import FileLine, Level
-
-FAILED: Final = 2
-"""Exit code if a case is not as expected."""
 
 Results: TypeAlias = Mapping[str, Sequence[str]]
 """The folders of cases, each with what is not as expected."""
@@ -38,15 +35,10 @@ def test(*, folders: tuple[Path, ...], source: PolicyOptions, update: bool, outp
     A case is a folder with a pod.yaml (a pod, a workload, or several). Beside it:
 
     \b
-      namespace.yaml               its namespace; without it, one that has opted in
-      settings.yaml, mappings/     documents over the policy of the options
-      expect.yaml                  what you expect: denied, warnings, stored; `vgpu-webhook schema test`
-      expected.yaml, report.txt    what is stored and reported, as --update has recorded it
-
-    \b
-    Exit codes: 0 every case is as expected
-                1 usage, or a folder has no case
-                2 a case is not as expected, or cannot be read
+      namespace.yaml            its namespace; without it, one that has opted in
+      settings.yaml, mappings/  documents over the policy of the options
+      expect.yaml               what you expect (`vgpu-webhook schema test`)
+      expected.yaml, report.txt what is stored and reported, from --update
 
     \b
     Examples:
@@ -57,7 +49,7 @@ def test(*, folders: tuple[Path, ...], source: PolicyOptions, update: bool, outp
     results = {str(folder): judged_case(folder, with_documents, update=update) for folder in cases_in(folders)}
     click.echo(TEXTS[output](results) if output in TEXTS else REPORTS[output](_report(results)), nl=False)
     if any(results.values()):
-        raise click.exceptions.Exit(FAILED)
+        raise click.exceptions.Exit(FOUND)
 
 
 def _as_text(results: Results) -> str:
@@ -68,11 +60,17 @@ def _as_text(results: Results) -> str:
         for name, failures in failed.items()
         for line in (
             click.style(f"× {name}", fg="red"),  # noqa: RUF001  (a cross)
-            *(f"    {line}" for failure in failures for line in failure.splitlines()),
+            *(line for failure in failures for line in _failure_lines(failure)),
             "",
         )
     ]
     return "\n".join([*lines, f"{len(results)} cases: {len(results) - len(failed)} as expected, {len(failed)} not", ""])
+
+
+def _failure_lines(failure: str) -> Iterator[str]:
+    """Yield the lines of a failure; those of a difference are never wrapped."""
+    for line in failure.splitlines():
+        yield from [f"    {line}"] if failure.startswith("---") else prose(line, "    ", "      ")
 
 
 def _as_json(results: Results) -> str:

@@ -3,7 +3,7 @@
 Keys, sources and pairs as tables; documents as YAML.
 """
 
-import textwrap
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from webhook.cli.manifests.files import yaml_text
 from webhook.cli.matrix import matrix_table, pairs
 from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
-from webhook.cli.terminal import aligned, columns, json_text, terminal_width
+from webhook.cli.terminal import columns, json_text, prose
 from webhook.mapping.document.problem import FieldPath, nearest_known, path_text
 from webhook.mapping.document.schema import CheckedSource
 from webhook.mapping.document.strict_yaml import parse
@@ -80,9 +80,9 @@ def vendors(
     elif matrix:
         text = matrix_table(policy, only)
     elif sources:
-        text = columns([_SOURCE_HEADINGS, *_source_cells(policy)])
+        text = sources_text(policy)
     elif vendor is None:
-        text = keys_table(policy, origin=source.in_cluster, width=terminal_width())
+        text = keys_table(policy, origin=source.in_cluster)
     else:
         text = as_document(vendor, list(names_shared_by(policy, vendor.name)))
     click.echo(text, nl=False)
@@ -104,8 +104,7 @@ def _called(policy: Policy, name: str) -> Vendor:
 def _data_of(policy: Policy, vendor: Vendor | None, *, sources: bool) -> list[dict[str, Any]]:
     """Return what is printed as JSON: whole documents with where they are from, or the rows of the sources."""
     if sources:
-        keys = [heading.lower().replace(" ", "_") for heading in _SOURCE_HEADINGS]
-        return [dict(zip(keys, row, strict=True)) for row in _source_cells(policy)]
+        return [dict(zip(_SOURCE_KEYS, row, strict=True)) for row in _source_cells(policy)]
     found = policy.vendors.values() if vendor is None else [vendor]
     return [{"vendor": each.name, "source": str(each.source), "document": _data(each)} for each in found]
 
@@ -115,28 +114,23 @@ def _data(vendor: Vendor) -> dict[str, Any]:
 
 
 _INACTIVE: Final = " (inactive)"
-_HEADINGS: Final = ("VENDOR", "FAMILY", "KEY", "KIND", "UNIT", "TARGET", "SCHEDULER")
 _SHARED: Final = ("NAME OF SEVERAL VENDORS", "ACTIVE", "INACTIVE")
 
 
-def keys_table(policy: Policy, *, origin: bool, width: int | None = None) -> str:
-    """Format a table with a row for each spelling of each key, and the names that several vendors use.
+def keys_table(policy: Policy, *, origin: bool) -> str:
+    """Format a line of each vendor with a row for each spelling of each key below, and the names that several vendors use.
 
     Args:
         policy: the mappings.
         origin: whether to show the source of each mapping.
-        width: the columns of a line; if they are too few, each vendor has a line above its keys. None: no limit.
     """
-    rows: list[tuple[str, ...]] = [(*_HEADINGS, "FROM") if origin else _HEADINGS]
+    lines: list[str] = []
     for vendor in policy.vendors.values():
         name, family, target, scheduler, *source = _facts(vendor, policy, origin=origin)
-        for columns_of_key in _spelled_rows(vendor):
-            rows.append((name, family, *columns_of_key, target, scheduler, *source))
-            name = family = target = scheduler = ""
-    whole = "".join(aligned(rows, None))
-    if width is not None and max(map(len, whole.splitlines())) > width:
-        whole = "".join(_narrow(policy, origin=origin, width=width))
-    return whole + _shared(policy)
+        told = ", ".join([f"{name}: {family}", f"target {target}", f"scheduler {scheduler}", *source])
+        rows = [(f"  {key}", kind, unit) for key, kind, unit in spelled_rows(vendor)]
+        lines += [*(f"{line}\n" for line in prose(told, rest="  ")), columns(rows)]
+    return "".join(lines) + _shared(policy)
 
 
 def _facts(vendor: Vendor, policy: Policy, *, origin: bool) -> tuple[str, ...]:
@@ -146,21 +140,8 @@ def _facts(vendor: Vendor, policy: Policy, *, origin: bool) -> tuple[str, ...]:
     return name, vendor.family, _target(vendor, policy), vendor.place.scheduler or "any", *source
 
 
-def _narrow(policy: Policy, *, origin: bool, width: int) -> Iterator[str]:
-    """Yield the lines of a table in which each vendor has a line above its keys."""
-    keys = [(vendor, [*_spelled_rows(vendor)]) for vendor in policy.vendors.values()]
-    cells = [(f"  {key}", kind, unit) for _, rows in keys for key, kind, unit in rows]
-    heading, *lines = aligned([_HEADINGS[2:5], *cells], width)
-    yield heading
-    for vendor, rows in keys:
-        name, family, target, scheduler, *source = _facts(vendor, policy, origin=origin)
-        told = ", ".join([f"{name}: {family}", f"target {target}", f"scheduler {scheduler}", *source])
-        yield from (f"{line}\n" for line in textwrap.wrap(told, width, subsequent_indent="  "))
-        yield from lines[: len(rows)]
-        lines = lines[len(rows) :]
-
-
-def _spelled_rows(vendor: Vendor) -> Iterator[tuple[str, str, str]]:
+def spelled_rows(vendor: Vendor) -> Iterator[tuple[str, str, str]]:
+    """Yield the place and name, the kind and the unit of each spelling of each key."""
     for key in vendor.keys.values():
         place, kind, unit = _cells(vendor, key)
         first, *others = (template.text for template in key.spellings)
@@ -183,7 +164,7 @@ def _shared(policy: Policy) -> str:
         return ""
     rows = [(shared.name, shared.owner or "none", ", ".join(shared.others)) for shared in names]
     how = f"The setting `owners` makes another one active, for instance {names[0].choice(names[0].others[0])}"
-    return f"\n{columns([_SHARED, *rows])}\n{how}\n"
+    return "\n".join(["", columns([_SHARED, *rows]), *prose(how), ""])
 
 
 def names_shared_by(policy: Policy, vendor: str) -> Iterator[str]:
@@ -218,7 +199,7 @@ def _unit(vendor: Vendor, key: Key) -> str:
     return f"{unit}{together}" if key.values is None else f"{unit}{together}; {key.values}"
 
 
-_SOURCE_HEADINGS: Final = ("VENDOR", "SYSTEM", "VERSION", "CHECKED ON", "AT")
+_SOURCE_KEYS: Final = ("vendor", "system", "version", "checked_on", "at")
 
 
 def _source_cells(policy: Policy) -> Iterator[tuple[str, ...]]:
@@ -227,6 +208,16 @@ def _source_cells(policy: Policy) -> Iterator[tuple[str, ...]]:
         for vendor in policy.vendors.values()
         for source in vendor.document.sources
     )
+
+
+def sources_text(policy: Policy) -> str:
+    """Format the sources of each vendor, below its name."""
+    lines: list[str] = []
+    for vendor, sources in itertools.groupby(_source_cells(policy), key=lambda cells: cells[0]):
+        lines.append(vendor)
+        for _, system, version, date, at in sources:
+            lines += prose(f"{system}, {version}, checked on {date}: {at}", "  ", "    ")
+    return "\n".join([*lines, ""])
 
 
 def _version(source: CheckedSource) -> str:
