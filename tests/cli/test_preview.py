@@ -167,6 +167,17 @@ def test_nothing_would_change(run: Run, tmp_path: Path) -> None:
     assert result.stdout.endswith("\n0 templates that would change: 0 unchanged, 0 changed, 0 denied\nothers: 5\n")
 
 
+def test_a_pod_that_is_skipped(run: Run) -> None:
+    """A pod for Windows that requests a GPU is listed, and not counted among those without a request."""
+    limits = "resources: {limits: {nvidia.com/gpu: 1}}"
+    spec = f"{{os: {{name: windows}}, containers: [{{name: main, image: i, {limits}}}]}}"
+    pod = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: a, namespace: team}}\nspec: {spec}\n"
+    printed = run("preview", "-f", "-", *SHARES, stdin=pod).stdout
+    assert "pod/a     unchanged  skipped: Windows pod\n" in printed
+    assert "1 template with a GPU request" in printed
+    assert "without one: 0" in printed
+
+
 def test_what_only_the_stored_pod_shows(run: Run, tmp_path: Path) -> None:
     """Of a change that no summary has, that there is one."""
     mapping = "{extends: nvidia, place: {labels: {team.example/gpu: 'yes'}}}"

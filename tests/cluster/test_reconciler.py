@@ -127,6 +127,27 @@ async def test_changed_by_hand(api: Keeping, clock: Clock, damage: Callable[[dic
     assert replica.reports[-1].message.endswith("was repaired")
 
 
+async def test_a_change_of_settings_is_no_repair(api: Keeping, clock: Clock) -> None:
+    """Nor are new CAs: nobody else has changed anything."""
+    replica = Replica(api, clock)
+    await replica.look()
+    replica.writer.adopt(replace(OLD, timeout=7, digest="c" * 12))
+    await replica.look()
+    replica.writer.adopt(replica.writer.required, replace(SITE, ca_bundle=B))
+    await replica.look()
+    deeds = [report.message.partition(" was ")[2] for report in replica.reports]
+    assert deeds == ["created", "written for a new policy", "brought up to date"]
+
+
+async def test_an_owner_that_may_not_be_read(api: Keeping, clock: Clock) -> None:
+    """It is told once, with the right that is missing; without a release there is no owner to read."""
+    replica = Replica(api, clock, owner="release")
+    for _ in range(3):
+        await replica.look()
+    (message,) = (report.message for report in replica.reports if report.kind is Matter.UNOWNED)
+    assert "get is needed on clusterroles/release" in message
+
+
 async def test_a_foreign_selector_term_is_kept(api: Keeping, clock: Clock) -> None:
     """Nothing is written for it; it survives the next write; it is reported once."""
     replica = Replica(api, clock)

@@ -1,6 +1,7 @@
 """What the chart renders."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -290,6 +291,37 @@ def test_somebody_decides_what_a_count_alone_means(helm: Chart) -> None:
         helm.render({"settings": {"bareDevices": None}})
     with pytest.raises(HelmError, match=r"settings.bareDevices is not set"):
         helm.template("--set", "image.repository=x,shim.mode=plugin", text="settings:")
+
+
+def sections(values: dict[str, Any], *path: str) -> Iterator[tuple[str, ...]]:
+    """The path of each map of the chart's values."""
+    for name, each in values.items():
+        if isinstance(each, dict):
+            yield (*path, name)
+            yield from sections(each, *path, name)
+
+
+EMPTIED = [*sections(yaml.safe_load((CHART / "values.yaml").read_text()))]
+
+
+@pytest.mark.parametrize("path", EMPTIED, ids=".".join)
+def test_an_empty_section(helm: Chart, path: tuple[str, ...]) -> None:
+    """It deletes the chart's values: that is said, or nothing of them is needed."""
+    values: dict[str, Any] = {
+        "image": {"repository": "x"},
+        "shim": {"mode": "inject"},
+        "settings": {"bareDevices": "share"},
+    }
+    node = values
+    for name in path[:-1]:
+        node = node.setdefault(name, {})
+    node[path[-1]] = None
+    refused = ""
+    try:
+        helm.template(text=yaml.safe_dump(values))
+    except HelmError as error:
+        refused = str(error)
+    assert not refused or f"{'.'.join(path)} is empty" in refused or "settings.bareDevices is not set" in refused
 
 
 @pytest.mark.parametrize("namespace", ["vgpu-webhook", "default"])

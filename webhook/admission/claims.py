@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from webhook.admission.decision import Plan
+from webhook.admission.decision import Allocation, Plan
 from webhook.labels import CLAIM, STATUS
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
@@ -219,12 +219,24 @@ def _requesting(plan: Plan) -> Iterator[tuple[str, str]]:
     for allocation in plan.allocations:
         yield (
             allocation.slot.path,
-            requested_key(allocation.slot.container, plan.policy) or f"a GPU in the keys of {allocation.source.name}",
+            requested_key(allocation.slot.container, plan.policy) or _key_of_pod(allocation, plan.pod),
         )
     for slot, _, _ in plan.left_alone:
         key = requested_key(slot.container, plan.policy)
         if key is not None:
             yield slot.path, key
+
+
+def _key_of_pod(allocation: Allocation, pod: Pod) -> str:
+    """The annotation or label by which a container requests that has no resource for it."""
+    written = {"annotation": pod.metadata.annotations or {}, "label": pod.metadata.labels or {}}
+    names = (
+        (key.place, template.text.replace("{container}", allocation.slot.name))
+        for key in allocation.source.keys.values()
+        for template in key.spellings
+    )
+    found = next((f"{place} {name}" for place, name in names if name in written.get(place, ())), None)
+    return found or f"a GPU in the keys of {allocation.source.name}"
 
 
 def counts(text: QuantityText) -> bool:

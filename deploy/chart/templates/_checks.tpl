@@ -9,6 +9,21 @@
 {{- include "vgpu-webhook.checkBareDevices" . -}}
 {{- end -}}
 
+{{/* An empty section in a file of values deletes the chart's. In the template that Helm executes first: others need what is lacking. */}}
+{{- define "vgpu-webhook.checkSections" -}}
+{{- range $path := list "image" "registration" "certificates" "certificates.certManager" "claims" "drain" "containerPorts" "service"
+  "serviceAccount" "rbac" "podDisruptionBudget" "networkPolicy" "serviceMonitor" "prometheusRule" "dashboard" "shim" "shim.installer"
+  "shim.installer.image" "test" -}}
+{{- $found := $.Values -}}
+{{- range splitList "." $path -}}
+{{- $found = get ($found | default dict) . -}}
+{{- end -}}
+{{- if not $found -}}
+{{- fail (printf "%s is empty, which deletes the chart's values: remove that line, or write values below it" $path) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Neither may happen by surprise: whole devices taken by pods that were to share, or pods written for whole devices shrunk. */}}
 {{- define "vgpu-webhook.checkBareDevices" -}}
 {{- if not (.Values.settings | default dict).bareDevices -}}

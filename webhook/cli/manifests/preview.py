@@ -14,9 +14,10 @@ from msgspec import structs
 
 from webhook import labels
 from webhook.admission import decide
+from webhook.admission.claims import requested_key
 from webhook.admission.decision import Context, Decision, Namespace
 from webhook.cli.manifests.files import Manifest
-from webhook.cli.manifests.simulate import SimulatedObject, simulate
+from webhook.cli.manifests.simulate import SKIPPED, SimulatedObject, simulate
 from webhook.cluster.client import Api, StatusError, UnreadableError, object_pages, read_object, why
 from webhook.doctor.checks import CHECKS, made
 from webhook.doctor.reading import ClusterReader, found_at
@@ -139,14 +140,16 @@ def enforced(namespace: Namespace, policy: Policy) -> Namespace:
 def _next_pod(pod: Pod, context: Context, title: str, policy: Policy) -> NextPod:
     context = structs.replace(context, namespace=enforced(context.namespace, policy))
     decision = decide(pod, context, policy)
-    requests = bool(decision.vendors or decision.warnings or decision.reason is Reason.LEFT)
+    keys = (requested_key(container, policy) for container in pod.spec.containers or ())
+    skipped = decision.reason in SKIPPED and any(keys)
+    requests = bool(decision.vendors or decision.warnings or decision.reason is Reason.LEFT or skipped)
     findings = (*decision.warnings, *([] if decision.denial is None else [decision.denial]))
     codes = tuple(dict.fromkeys(finding.reason.code for finding in findings))
     space = context.namespace.name
     if decision.denial is not None:
         return NextPod(space, title, "denied", ("denied",), codes, decision.denial.text)
     changes = bool(decision.patch_json)
-    text = _summary(decision) if changes else decision.reason.explanation.title
+    text = _summary(decision) if changes else f"{'skipped: ' * skipped}{decision.reason.explanation.title}"
     outcome: Literal["changed", "unchanged"] = "changed" if changes else "unchanged"
     stored = decision.patch_json.replace(policy.digest.encode(), b"")
     return NextPod(space, title, outcome, tuple(_effects(decision)), codes, text, listed=requests, stored=stored)

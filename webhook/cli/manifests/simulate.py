@@ -345,7 +345,7 @@ def _messages(
         yield Message(Level.ERROR, text, _place_of(obj, place, denial))
     if decision.reason is Reason.NOT_OPTED_IN:
         yield Message(Level.OK, missing)
-    elif decision.reason in _SKIPPED:
+    elif decision.reason in SKIPPED:
         yield Message(Level.OK, f"{_SKIPPED_NOTE}{decision.reason.explanation.meaning.removesuffix('.')}")
 
 
@@ -401,7 +401,7 @@ UNPLACED: Final = "left out, because this kind may refuse it: {}; its pods get i
 """The note on an object whose API lacks fields that a pod gets."""
 
 _SKIPPED_NOTE: Final = "skipped: "
-_SKIPPED: Final = frozenset({Reason.WINDOWS_POD, Reason.NEVER_TOUCHED, Reason.OPTED_OUT, Reason.NOT_A_POD_CREATION})
+SKIPPED: Final = frozenset({Reason.WINDOWS_POD, Reason.NEVER_TOUCHED, Reason.OPTED_OUT, Reason.NOT_A_POD_CREATION})
 """Why a pod stays as it is, whatever it requests."""
 
 _EVERYTHING: Final = ("everything",)

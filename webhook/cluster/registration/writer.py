@@ -105,6 +105,7 @@ class Matter(enum.Enum):
     REMOVED = "goes with its release"
     REPAIRED = "changed by others"
     CONTESTED = "repeatedly changed by others"
+    UNOWNED = "stays after its release"
     FAILING_OPEN = "pods do not wait for an answer"
     FAILED = "failed"
 
@@ -284,6 +285,8 @@ class Writer:
             self.as_desired = False
             return REPAIR_PAUSES[1]
         self._owned = self._owned or owner is not None
+        what = f"{self._subject} has no owner, so that it stays when the release is removed: get is needed on clusterroles/"
+        self._told.report_while(self.owner is not None and not self._owned, Matter.UNOWNED, f"{what}{self.owner}")
         now = replace(
             now,
             stored=self._to_keep(stored),
@@ -317,7 +320,8 @@ class Writer:
             self._tell_repaired(now, change, first=pace.count_in_a_row(self.clock()) == 1)
         self._observe(written)
         self._told.forget(Matter.WRITTEN, Matter.REMOVED)
-        self._told.report_once(Matter.WRITTEN, f"{self._subject} was {change.value}")
+        deed = "brought up to date" if change is Change.REPAIRED and not repair else change.value
+        self._told.report_once(Matter.WRITTEN, f"{self._subject} was {deed}")
         return self._settle(now, written)
 
     async def _create(self, configuration: Object) -> Object | None:
@@ -356,6 +360,8 @@ class Writer:
         self.as_desired = not self._failing_open
         until = "unchanged until a replica" if now.wanted.kind is MUTATING else "without a judgment until every replica"
         what = f"{self._subject} has failurePolicy {IGNORE}: pods are admitted {until} can answer"
+        if not now.everywhere:
+            what += "; to see that every replica serves it, list and watch are needed on the pods of the webhook's namespace"
         self._told.report_while(self._failing_open, Matter.FAILING_OPEN, what)
         if now.held and self.follows is not None and self.follows.steady_in > 0:
             return self.follows.steady_in + MOMENT
