@@ -167,6 +167,7 @@ TURNS = outcome(
 CLAIMING = pod("claiming", {**GPU, "deviceclass.resource.kubernetes.io/gpu.example": "1"})
 BESIDE = pod("beside", {**GPU, "b.example/nic": "1"})
 UNPROCESSABLE = refused("constraints[0].matchAttribute: Required value", 422)
+SPARED = {"pods": {"team": [BESIDE]}, "outcome": outcome("target: nvidia\notherDeviceClasses: [a]\n")}
 FAILED = f'Internal error occurred: failed calling webhook "{ENFORCE}": connection refused'
 
 
@@ -536,6 +537,7 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("claims", OK, "(0 DeviceClasses)", HEALTHY),
     ("claims", OK, "(1 DeviceClass)", but(device_classes=[device_class("a")])),
     ("claims", OK, "(1 DeviceClass)", but(device_classes=[device_class("a", "a.example/nic")], pods={"team": [BESIDE]})),
+    ("claims", OK, "(1 DeviceClass)", but(device_classes=[device_class("a", "b.example/nic")], **SPARED)),
     ("claims", WARNING, "could not be read", but(device_classes=REFUSED)),
     ("claims", WARNING, "serves a key of the policy", but(device_classes=[device_class("a", "nvidia.com/gpu")])),
     ("claims", WARNING, "1 container with both a claim", but(namespaces=TEAMS, pods={"team": [CLAIMING], "more": REFUSED})),

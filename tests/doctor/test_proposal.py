@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from deploy.generate.schema import values_schema
-from tests.doctor.scene import PLUGINS, REFUSED, but, cluster, daemon_set, lease, node, queue
+from tests.doctor.scene import INSTALLER, PLUGINS, REFUSED, but, cluster, daemon_set, lease, node, queue
 from webhook.doctor.proposal import proposed
 from webhook.doctor.result import UnansweredError
 from webhook.mapping.load import load_policy
@@ -116,6 +116,7 @@ async def test_systems(facts: dict[str, Any], settings: dict[str, Any]) -> None:
         ([daemon_set("p", PLUGINS, "/usr/local/vgpu")], "plugin"),
         ([daemon_set("p", PLUGINS, component="hami-device-plugin")], "plugin"),
         ([daemon_set("p", PLUGINS)], "inject"),
+        ([daemon_set("p", PLUGINS), INSTALLER], "inject"),
         ([], "plugin"),
         (REFUSED, "plugin"),
     ],
