@@ -20,9 +20,8 @@ from certs.serving import Serving
 from certs.store import Directory
 from webhook import labels
 from webhook.admission import decide
-from webhook.cluster.configuration.compatibility import DocumentCache
-from webhook.cluster.configuration.config_maps import MAPPING_KEY, ConfigMap
-from webhook.cluster.configuration.policies import policy_of
+from webhook.cluster.policy.choose import policy_of
+from webhook.cluster.policy.documents import MAPPING_KEY, ConfigMap, DocumentCache
 from webhook.mapping.load import load_policy
 from webhook.replica.certificates import Certificates
 from webhook.replica.run import SWITCH_INTERVAL, Options, Service, logger, running

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import SHARES, Run
-from webhook.cluster.configuration.config_maps import NO_SETTINGS
+from webhook.cluster.policy.documents import NO_SETTINGS
 from webhook.labels import MAPPING
 
 POD = """\

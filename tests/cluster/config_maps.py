@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from webhook import labels
-from webhook.cluster.configuration.compatibility import DocumentCache
-from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, ConfigMap
-from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
+from webhook.cluster.policy.choose import PolicyOutcome, policy_of
+from webhook.cluster.policy.documents import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, ConfigMap, DocumentCache
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy
 

@@ -22,13 +22,12 @@ import structlog
 
 from webhook.cluster.claim_templates import GROUP, PODS, RESOURCE, ClaimTemplates
 from webhook.cluster.client import Answer, Unread
-from webhook.cluster.configuration.compatibility import DocumentCache
-from webhook.cluster.configuration.config_maps import MAPPING_KEY, ConfigMap
-from webhook.cluster.configuration.live import Sources
-from webhook.cluster.configuration.policies import judge_document
 from webhook.cluster.events import EventQueue, Subject
 from webhook.cluster.namespaces import PATH, Namespaces
 from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
+from webhook.cluster.policy.choose import judge_document
+from webhook.cluster.policy.documents import MAPPING_KEY, ConfigMap, DocumentCache
+from webhook.cluster.policy.live import watch_config_maps
 from webhook.labels import CLAIM, MAPPING
 from webhook.mapping.notation import PatternError, expression
 from webhook.pod import OwnerReference
@@ -269,8 +268,9 @@ async def templates_in_the_making() -> Any:
 
 async def config_maps() -> Any:
     """Of mappings."""
-    found = Sources(Endless({"/api/v1/namespaces/own/configmaps": (200, mapping)}), "own", LOG, lambda _: None)
-    await followed(found.reflectors[0])
+    api = Endless({"/api/v1/namespaces/own/configmaps": (200, mapping)})
+    found = watch_config_maps(api, "own", LOG, lambda _: None)
+    await followed(found[0])
     return found
 
 

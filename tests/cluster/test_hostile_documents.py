@@ -9,9 +9,8 @@ from hypothesis import given
 from tests.cluster.config_maps import mapping, outcome, settings, vendor
 from tests.depth import costly
 from tests.generators.documents import BROKEN, SETTINGS, mappings, named, text_of
-from webhook.cluster.configuration import compatibility as fitting
-from webhook.cluster.configuration import policies as force
-from webhook.cluster.configuration.policies import PolicyOutcome
+from webhook.cluster.policy import choose
+from webhook.cluster.policy.choose import PolicyOutcome
 from webhook.cluster.registration.names import conditions, matched_names_of
 from webhook.mapping import load
 from webhook.mapping.document.problem import MappingError
@@ -116,7 +115,7 @@ def test_a_bug_of_documents_together(monkeypatch: pytest.MonkeyPatch, guilty: se
             raise ZeroDivisionError
         return compile_policy(vendors, chosen, digest)
 
-    for module in (fitting, force, load):
+    for module in (choose, load):
         monkeypatch.setattr(module, "compile_policy", broken)
     names = ["fine", "other", "bad", *(f"v{number}" for number in range(20))]
     found = outcome(*(mapping(name, vendor(name), age) for age, name in enumerate(names)))
@@ -135,7 +134,7 @@ def test_a_bug_that_settings_bring_out(monkeypatch: pytest.MonkeyPatch) -> None:
             raise ZeroDivisionError
         return compile_policy(vendors, chosen, digest)
 
-    for module in (fitting, force, load):
+    for module in (choose, load):
         monkeypatch.setattr(module, "compile_policy", broken)
     found = outcome(FINE, settings("timeoutSeconds: 9"), last_good={"vgpu-webhook-settings": "timeoutSeconds: 8"})
     assert [verdict.config_map.name for verdict in found.verdicts if not verdict.accepted] == ["vgpu-webhook-settings"]
@@ -155,7 +154,7 @@ def test_more_documents_than_match_conditions_hold(monkeypatch: pytest.MonkeyPat
         compiled += 1
         return compile_policy(vendors, chosen, digest)
 
-    monkeypatch.setattr(fitting, "compile_policy", counted)
+    monkeypatch.setattr(choose, "compile_policy", counted)
     found = outcome(*many)
     rejected = [verdict for verdict in found.verdicts if not verdict.accepted]
     assert [each.config_map.name for each in rejected] == [each.name for each in many[-len(rejected) :]]

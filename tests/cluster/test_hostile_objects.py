@@ -18,10 +18,10 @@ from tests.waiting import alongside, until
 from webhook.cli.manifests.preview import pods_of
 from webhook.cluster.claim_templates import GROUP, RESOURCE, ClaimTemplates, RefusedError
 from webhook.cluster.client import Answer, ObjectReader, OversizeError, UnreadableError, list_objects, read_object
-from webhook.cluster.configuration.last_good import LastGood
 from webhook.cluster.events import EventQueue, Subject, event_of
 from webhook.cluster.mending import MAX_DEPTH, mended, split
 from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
+from webhook.cluster.policy.last_good import LastGood
 from webhook.cluster.reflector import Reflector
 from webhook.cluster.registration.wanted import Site
 from webhook.doctor.reading import Item

@@ -13,19 +13,19 @@ from tests.cluster.config_maps import LABELS, vendor
 from tests.cluster.fake_api import PLACE, FakeApi
 from tests.waiting import alongside, turns, until
 from webhook.cluster import events
-from webhook.cluster.client import Answer, StatusError, UnreachableError, UnreadableError
-from webhook.cluster.configuration import live
-from webhook.cluster.configuration.compatibility import DocumentCache, invalid_in
-from webhook.cluster.configuration.config_maps import (
+from webhook.cluster.client import Answer, StatusError, UnreachableError
+from webhook.cluster.events import MAX_MESSAGE, EventQueue, Subject, Type, shortened, write_event
+from webhook.cluster.policy import live
+from webhook.cluster.policy.documents import (
     LAST_GOOD_NAME,
     MAPPING_KEY,
     SETTINGS_KEY,
     SETTINGS_NAME,
-    PolicyFaults,
+    DocumentCache,
+    invalid_in,
 )
-from webhook.cluster.configuration.last_good import MAX_DATA, LastGood, Record, within_limit
-from webhook.cluster.configuration.live import INVALID_RECORD, NOT_COMPILED, RECORD_FULL, RECORD_GONE, LivePolicy
-from webhook.cluster.events import MAX_MESSAGE, EventQueue, Subject, Type, shortened, write_event
+from webhook.cluster.policy.last_good import MAX_DATA, LastGood, Record, within_limit
+from webhook.cluster.policy.live import INVALID_RECORD, NOT_COMPILED, RECORD_FULL, RECORD_GONE, LivePolicy, PolicyFaults
 from webhook.mapping.model.policy import Policy
 
 MAPS = f"/api/v1/namespaces/{PLACE}/configmaps"
@@ -40,26 +40,23 @@ def request_count(api: FakeApi, what: str) -> int:
     return sum(request.what == what for request in api.requests)
 
 
-def entries(
-    ours: dict[str, str], others: dict[str, str] | None = None, marks: str = ""
-) -> tuple[dict[str, str], set[str], frozenset[str]]:
-    """What to store, what of it is in force, and marks."""
-    return {**ours, **(others or {})}, {*ours}, frozenset(marks.split())
+def entries(ours: dict[str, str], others: dict[str, str] | None = None) -> tuple[dict[str, str], set[str]]:
+    """What to store, and what of it is in force."""
+    return {**ours, **(others or {})}, {*ours}
 
 
 async def test_written_once_by_all() -> None:
-    """Two replicas that have accepted the same write it once; a third finds it, with the marks of probes."""
+    """Two replicas that have accepted the same write it once; a third finds it."""
     api = FakeApi()
-    ours = entries({"b": "2", "a": "1"}, marks="m n")
+    ours = entries({"b": "2", "a": "1"})
     first, second = [await LastGood(api, PLACE).write(*ours) for _ in range(2)]
     assert [request.what for request in api.requests] == [
         f"{method} {LAST_GOOD_NAME}" for method in ("GET", "PATCH", "PUT", "GET")
     ]
-    assert api.objects[RECORD]["data"] == {"a": "1", "b": "2", "_passed": "m\nn"}
+    assert api.objects[RECORD]["data"] == {"a": "1", "b": "2"}
     again = await LastGood(api, PLACE).read()
     assert again == first == second
     assert again.texts == {"a": "1", "b": "2"}
-    assert again.marks == frozenset("mn")
 
 
 async def test_nothing_is_written_where_nothing_is_accepted() -> None:
@@ -100,7 +97,7 @@ async def test_a_record_that_cannot_be_read() -> None:
     """As no answer."""
     api = FakeApi()
     api.before = lambda method, path: Answer(200, b"<html>")
-    with pytest.raises(UnreadableError):
+    with pytest.raises(StatusError, match="not a JSON object"):
         await LastGood(api, PLACE).read()
 
 
@@ -110,13 +107,6 @@ def test_more_than_fits() -> None:
     found = within_limit({"a": half, "b": half, "c": "small", SETTINGS_NAME: half[1000:]})
     assert list(found) == [SETTINGS_NAME, "c", "a"]
     assert list(within_limit({"é": "é" * (MAX_DATA // 2)})) == []
-
-
-async def test_marks_go_in_where_there_is_room() -> None:
-    """They only save time."""
-    api = FakeApi()
-    await LastGood(api, PLACE).write(*entries({"a": "x" * (MAX_DATA - 10)}, marks="0123456789"))
-    assert list(api.objects[RECORD]["data"]) == ["a"]
 
 
 async def test_an_event_counts_versions() -> None:
@@ -203,10 +193,10 @@ class Following:
         self.events.put_before = self.notices.append
         self.live = LivePolicy(api, PLACE, self.captured.log, self.events, in_force=self.policies.append)
 
-    async def stored(self, api: FakeApi) -> None:
-        """Return when the record was written, and what was written is adopted."""
-        written = f"PUT {LAST_GOOD_NAME}"
-        await until(lambda: request_count(api, written) and self.live._adopted.version)  # noqa: SLF001
+    async def stored(self) -> None:
+        """Return when the record has what is accepted, and is adopted."""
+        live = self.live
+        await until(lambda: live.ready.is_set() and not live._unstored.is_set() and live._adopted.version)  # noqa: SLF001
 
 
 @asynccontextmanager
@@ -320,7 +310,7 @@ async def test_events_while_the_api_server_is_away() -> None:
 
 async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is reported, and the next change is tried again."""
-    from webhook.cluster.configuration import live
+    from webhook.cluster.policy import live
 
     api = FakeApi()
     async with following(api) as follower:
@@ -383,7 +373,7 @@ async def test_a_deleted_record_is_reported() -> None:
     api.put(f"{MAPS}/acme", config_map("acme", good))
     api.put(RECORD, record(good))
     async with following(api) as follower:
-        await follower.stored(api)
+        await follower.stored()
         assert follower.notices == []
         api.remove(LAST_GOOD_NAME, RECORD)
         await until(lambda: "last_good_restored" in follower.captured.logged)
@@ -401,7 +391,7 @@ async def test_all_is_deleted_at_once() -> None:
     for stored in config_maps.values():
         api.put(f"{MAPS}/{stored['metadata']['name']}", stored)
     async with following(api) as follower:
-        await follower.stored(api)
+        await follower.stored()
         assert "settings_missing" not in follower.captured.logged
         api.remove(LAST_GOOD_NAME, RECORD)
         for watch, stored in config_maps.items():
@@ -423,7 +413,7 @@ async def test_deleted_while_no_replica_runs() -> None:
     api = FakeApi()
     api.put(RECORD, record(vendor("acme", about="one")))
     async with following(api) as follower:
-        await until(lambda: api.objects[RECORD]["data"].keys() <= {"_passed"})
+        await until(lambda: not api.objects[RECORD]["data"])
         assert "acme" not in follower.policies[-1].vendors
     assert follower.captured.logged.count("settings_missing") == 1
 
@@ -435,7 +425,7 @@ async def test_garbage_in_the_record_is_replaced_when_the_same_document_is_valid
     api.put(f"{MAPS}/acme", config_map("acme", "vendor: ["))
     api.put(RECORD, record(good))
     async with following(api) as follower:
-        await follower.stored(api)
+        await follower.stored()
         api.change(LAST_GOOD_NAME, RECORD, record("{{{"))
         await until(lambda: follower.live.faults == PolicyFaults(invalid=frozenset({"acme"})))
         api.change(MAPPINGS, f"{MAPS}/acme", config_map("acme", good))
@@ -451,8 +441,7 @@ async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
     texts = {"acme": vendor("acme", about="one")}
     api.put(RECORD, {"metadata": {"name": LAST_GOOD_NAME}, "data": texts})
     async with following(api) as follower:
-        # The marks of its probes are written; what was written is adopted then, in the place of what comes before.
-        await follower.stored(api)
+        await follower.stored()
         follower.live._adopt(Record({"acme": "{{{"}))  # noqa: SLF001
         await until(lambda: follower.live.compilations == 2)
         assert [policy.vendors["acme"].document.about for policy in follower.policies] == ["one"]

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from benchmarks.calls import count_calls
 from tests.cluster.config_maps import LABELS, WITHOUT_SETTINGS, abouts, mapping, outcome, rejections, settings, vendor
 from tests.depth import costly
-from webhook.cluster.configuration import compatibility
-from webhook.cluster.configuration.compatibility import DocumentCache
-from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap
-from webhook.cluster.configuration.policies import PolicyOutcome, judge_document
+from webhook.cluster.policy import documents
+from webhook.cluster.policy.choose import PolicyOutcome, judge_document
+from webhook.cluster.policy.documents import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap, DocumentCache
 from webhook.mapping import load
 from webhook.mapping.document.problem import Problem, nearest_known
 from webhook.mapping.document.strict_yaml import parse
@@ -73,7 +72,7 @@ def test_without_config_maps() -> None:
         "whole",
         None,
     )
-    assert (found.verdicts, found.accepted, found.marks) == ((), {}, frozenset())
+    assert (found.verdicts, found.accepted) == ((), {})
 
 
 def test_the_same_policy_as_offline() -> None:
@@ -331,13 +330,13 @@ def test_a_bug_that_one_document_brings_out(monkeypatch: pytest.MonkeyPatch) -> 
         raise RecursionError
 
     good = outcome(mapping("acme", vendor("acme")))
-    monkeypatch.setattr(compatibility, "prepare", prepare)
+    monkeypatch.setattr(documents, "prepare", prepare)
     found = outcome(mapping("acme", vendor("acme", about="x")), last_good=good.accepted)
     assert "causes an internal error of the webhook: RecursionError" in rejections(found)["acme"]
 
 
 def test_probes_run_once_for_each_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not again when another document changes, when one comes back from the record, nor in a later process."""
+    """Not again when another document changes, nor when one comes back from the record."""
     probed: list[str] = []
 
     def probe(vendor: Vendor, largest: int) -> list[Problem]:
@@ -352,12 +351,6 @@ def test_probes_run_once_for_each_document(monkeypatch: pytest.MonkeyPatch) -> N
     changed = outcome(unchanged, mapping("two", vendor("two", about="x"), 2), last_good=first.accepted, memo=memo)
     assert sorted(probed) == ["one", "two", "two"]
     outcome(unchanged, mapping("two", "[", 2), last_good=changed.accepted, memo=memo)
-    outcome(
-        unchanged,
-        mapping("two", vendor("two", about="x"), 2),
-        last_good=changed.accepted,
-        memo=DocumentCache(changed.marks),
-    )
     assert sorted(probed) == ["one", "two", "two"]
 
 

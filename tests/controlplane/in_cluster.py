@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from webhook.cluster.configuration.config_maps import SETTINGS_NAME
+from webhook.cluster.policy.documents import SETTINGS_NAME
 from webhook.cluster.registration.wanted import API_VERSION, COLLECTION, MUTATING, NAME, VALIDATING
 
 from .client import Answer

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from webhook import labels as of
-from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
+from webhook.cluster.policy.documents import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
 
 from .client import Object
 

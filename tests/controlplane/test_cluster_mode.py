@@ -22,7 +22,7 @@ from tests.controlplane.processes import Process
 from tests.controlplane.test_doctor import examine
 from tests.depth import one_in
 from tests.waiting import PATIENCE
-from webhook.cluster.configuration.config_maps import NO_SETTINGS, SETTINGS_NAME
+from webhook.cluster.policy.documents import NO_SETTINGS, SETTINGS_NAME
 from webhook.workloads import known_workloads, pods_in
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from webhook.cluster.configuration.config_maps import SETTINGS_NAME
+from webhook.cluster.policy.documents import SETTINGS_NAME
 
 from .client import Answer, Object
 from .in_cluster import calls, installed, set_settings

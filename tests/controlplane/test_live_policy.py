@@ -17,12 +17,12 @@ from tests.cluster.config_maps import WITHOUT_SETTINGS, rejections, vendor
 from tests.waiting import PATIENCE, alongside, running_ahead, turns
 from tests.waiting import until_there as until
 from webhook.cluster.client import Api
-from webhook.cluster.configuration import live
-from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
-from webhook.cluster.configuration.live import LivePolicy
-from webhook.cluster.configuration.policies import policy_of
 from webhook.cluster.connection import connect
 from webhook.cluster.events import EventQueue
+from webhook.cluster.policy import live
+from webhook.cluster.policy.choose import policy_of
+from webhook.cluster.policy.documents import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
+from webhook.cluster.policy.live import LivePolicy
 from webhook.mapping.load import builtin
 from webhook.mapping.model.policy import Policy
 
@@ -212,7 +212,7 @@ async def test_a_burst_compiles_once(place: Place, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(live, "QUIET", PATIENCE)
         monkeypatch.setattr(live, "LONGEST", PATIENCE)
         await asyncio.gather(*(do(place.write, f"m{number}", vendor(f"v{number}")) for number in range(30)))
-        await until(lambda: sum(len(each.objects) for each in first.live.sources.reflectors) >= 30, "all there")
+        await until(lambda: sum(len(each.objects) for each in first.live.reflectors) >= 30, "all there")
         for _ in range(2):
             await later(PATIENCE)
         await until(lambda: len(first.policies[-1].vendors) == len(builtin()) + 30, "all in force")
@@ -244,9 +244,7 @@ async def test_the_clock_jumps(place: Place, monkeypatch: pytest.MonkeyPatch, ye
         monkeypatch.setattr(time, "time", now)
         await do(place.write, "acme", vendor("acme", about="back"))
         await until(first.describes("back"), "in force after the clock was put right")
-        assert (
-            max(age for reflector in first.live.sources.reflectors if (age := reflector.age) is not None) < 365 * 86400
-        )
+        assert max(age for reflector in first.live.reflectors if (age := reflector.age) is not None) < 365 * 86400
 
 
 @pytest.mark.once("loss")

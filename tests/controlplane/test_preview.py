@@ -13,7 +13,7 @@ from tests.controlplane.client import Object
 from tests.controlplane.objects import namespace, pod, settings
 from tests.controlplane.plane import ControlPlane
 from webhook.cli import main
-from webhook.cluster.configuration.config_maps import SETTINGS_NAME
+from webhook.cluster.policy.documents import SETTINGS_NAME
 
 pytestmark = pytest.mark.controlplane
 

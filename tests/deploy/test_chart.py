@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tests.controlplane.client import Object
 from tests.depth import one_in
 from webhook.cli import main
-from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
+from webhook.cluster.policy.documents import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
 from webhook.cluster.registration.wanted import NAME as REGISTRATION
 from webhook.labels import MAPPING
 from webhook.mapping.document.schema import API_VERSION

@@ -15,10 +15,9 @@ from unittest import mock
 from certs.x509 import Pair, issue, make_ca
 from webhook import __version__
 from webhook.cluster.client import Answer, Object, Unread
-from webhook.cluster.configuration import policies
-from webhook.cluster.configuration.compatibility import DocumentCache
-from webhook.cluster.configuration.config_maps import ConfigMap
-from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
+from webhook.cluster.policy import choose
+from webhook.cluster.policy.choose import PolicyOutcome, policy_of
+from webhook.cluster.policy.documents import ConfigMap, DocumentCache
 from webhook.cluster.registration.wanted import (
     MUTATING,
     VALIDATING,
@@ -390,7 +389,7 @@ async def cluster(facts: Facts, assumed: Policy | None = None) -> AsyncIterator[
         await asyncio.to_thread(policy_with, maps)
     with (
         mock.patch.object(certificates, "handshake", certificates.handshake if facts["shown"] is None else handshake),
-        mock.patch.object(policies, "policy_of", made_of),
+        mock.patch.object(choose, "policy_of", made_of),
         mock.patch.object(reading, "load_policy", _builtin),
     ):
         api = Scripted(_answers(facts))

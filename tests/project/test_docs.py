@@ -50,7 +50,7 @@ from webhook.cli.commands.vendors import keys_table, spelled_rows
 from webhook.cli.manifests.cases import Expectation
 from webhook.cli.manifests.file_checks import documents_of
 from webhook.cluster import claim_templates
-from webhook.cluster.configuration.config_maps import DocumentKind
+from webhook.cluster.policy.documents import DocumentKind
 from webhook.cluster.registration.wanted import KINDS, Site
 from webhook.doctor.checks import CHECKS
 from webhook.labels import KEYS, PREFIX

@@ -7,7 +7,8 @@ from certs.serving import Serving
 from tests.cluster.config_maps import outcome, settings
 from tests.cluster.fake_api import FakeApi
 from tests.mapping.vendors import policy
-from webhook.cluster.configuration.config_maps import SETTINGS_NAME, ConfigMap, PolicyFaults
+from webhook.cluster.policy.documents import SETTINGS_NAME, ConfigMap
+from webhook.cluster.policy.live import PolicyFaults
 from webhook.cluster.registration.wanted import Site
 from webhook.replica.certificates import Certificates
 from webhook.replica.in_cluster import ClusterOptions, InCluster, policy_metrics

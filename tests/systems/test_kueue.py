@@ -19,8 +19,8 @@ from tests.controlplane.client import Object
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
 from tests.controlplane.product import registered, serving
-from webhook.cluster.configuration.config_maps import SETTINGS_NAME
 from webhook.cluster.connection import RELEASE_NAMESPACE
+from webhook.cluster.policy.documents import SETTINGS_NAME
 from webhook.quantity import MIB, Number, parse_quantity
 
 from . import programs

@@ -148,9 +148,9 @@ def policy_in_cluster(options: PolicyOptions) -> SourcedPolicy:
     Raises:
         Failure: the cluster cannot be read.
     """
-    from webhook.cluster.configuration.config_maps import NO_SETTINGS
-    from webhook.cluster.configuration.policies import policy_now
     from webhook.cluster.connection import current_context, release_namespace_of
+    from webhook.cluster.policy.choose import policy_now
+    from webhook.cluster.policy.documents import NO_SETTINGS
 
     outcome = in_cluster(options, policy_now)
     namespace = release_namespace_of(options.release_namespace)

@@ -6,9 +6,9 @@ from http import HTTPStatus
 from typing import Final
 
 from webhook.cluster.client import Object, StatusError, UnreachableError, UnreadableError, list_objects, read_object
-from webhook.cluster.configuration.config_maps import NO_SETTINGS, StoredConfigMap, config_map, overlooked
-from webhook.cluster.configuration.policies import PolicyOutcome
 from webhook.cluster.events import COMPONENT, MAX_MESSAGE, shortened
+from webhook.cluster.policy.choose import PolicyOutcome
+from webhook.cluster.policy.documents import NO_SETTINGS, StoredConfigMap, config_map, overlooked
 from webhook.doctor.reading import ClusterReader, found_at, moment, read_or, reads, remembered, told_by, unread
 from webhook.doctor.result import Result, UnansweredError, counted, error, first_of, ok, warning
 from webhook.mapping.document.schema import API_VERSION

@@ -20,7 +20,7 @@ from webhook.cluster.client import (
     list_objects,
     read_as,
 )
-from webhook.cluster.configuration.policies import PolicyOutcome, policy_now
+from webhook.cluster.policy.choose import PolicyOutcome, policy_now
 from webhook.cluster.registration.wanted import NAME, ConfigurationKind
 from webhook.doctor.result import UnansweredError, warning
 from webhook.mapping.load import load_policy

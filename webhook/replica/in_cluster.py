@@ -29,20 +29,13 @@ from webhook.admission.eligibility import opted_in, owner_of
 from webhook.admission.engine import denied
 from webhook.cluster.claim_templates import ClaimTemplates, RefusedError
 from webhook.cluster.client import Api, ApiError, ConfigurationError, ObjectMetadata
-from webhook.cluster.configuration.config_maps import (
-    SETTINGS_NAME,
-    ConfigMap,
-    PolicyFaults,
-    StoredConfigMap,
-    config_map,
-    of_other_version,
-)
-from webhook.cluster.configuration.live import MAX_PROBLEMS, LivePolicy
-from webhook.cluster.configuration.policies import PolicyOutcome
 from webhook.cluster.connection import RELEASE_NAMESPACE, connect, in_cluster_namespace
 from webhook.cluster.events import MAX_MESSAGE, EventQueue, Subject
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView
 from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
+from webhook.cluster.policy.choose import PolicyOutcome
+from webhook.cluster.policy.documents import SETTINGS_NAME, ConfigMap, StoredConfigMap, config_map, of_other_version
+from webhook.cluster.policy.live import MAX_PROBLEMS, LivePolicy, PolicyFaults
 from webhook.cluster.reflector import Reflector
 from webhook.cluster.registration.names import MatchedNames, matched_names_of
 from webhook.cluster.registration.stored import known_to_peers
@@ -447,7 +440,7 @@ class InCluster:
     def _reflectors(self) -> Iterator[tuple[str, Reflector[Any, Any]]]:
         """All reflectors, by the name in metrics."""
         yield from self._followed().items()
-        yield from (("configmaps", reflector) for reflector in self._live.sources.reflectors)
+        yield from (("configmaps", reflector) for reflector in self._live.reflectors)
         if self._claim_templates is not None:
             yield "resourceclaimtemplates", self._claim_templates.templates
             yield "pods", self._claim_templates.pods

@@ -17,7 +17,7 @@ from webhook.cli.manifests.files import Manifest, ManifestError, bodies_of, read
 from webhook.cli.manifests.simulate import Simulated, namespaces_in, simulate
 from webhook.cli.manifests.workloads import KubeObject, flattened, kube_object, mapping_or_empty, pod_places
 from webhook.cli.terminal import Failure
-from webhook.cluster.configuration.config_maps import (
+from webhook.cluster.policy.documents import (
     MAPPING_KEY,
     SETTINGS_KEY,
     SETTINGS_NAME,

@@ -1,4 +1,4 @@
-"""From ConfigMaps to a policy: which of them count, what was accepted last, what is in force, and reports about it.
+"""From ConfigMaps to a policy: the documents in them, those in force together, those accepted last, and what is in force now.
 
 Everything between a ConfigMap and a `webhook.mapping.model.policy.Policy` belongs here. The replica and the doctor import
 it.

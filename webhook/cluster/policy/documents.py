@@ -1,0 +1,309 @@
+"""Documents in ConfigMaps: which ConfigMaps count, what is read of each by itself, and the verdict on it."""
+
+import difflib
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from webhook import labels
+from webhook.cluster.client import ObjectMetadata
+from webhook.labels import MAPPING
+from webhook.mapping.document.problem import MappingError, Problem, problems_of
+from webhook.mapping.document.schema import API_VERSION
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict_yaml import Document, parse
+from webhook.mapping.document.validation import EXTENDS, remainder
+from webhook.mapping.load import Prepared, prepare, probed, settings_of
+from webhook.mapping.model.vendor import Vendor
+
+MAPPING_KEY: Final = "mapping.yaml"
+SETTINGS_KEY: Final = "settings.yaml"
+SETTINGS_NAME: Final = labels.SETTINGS_NAME
+LAST_GOOD_NAME: Final = "vgpu-webhook-last-good"
+"""The ConfigMap that stores accepted documents."""
+
+LAST_GOOD: Final = " (last good)"
+"""The suffix of the source of a document that its ConfigMap no longer contains."""
+
+NO_SETTINGS: Final = (
+    f"there is no ConfigMap {SETTINGS_NAME}, so there is no target, and a count alone requests whole devices"
+)
+
+SELECTORS: Final = (
+    {"labelSelector": f"{MAPPING}=true"},
+    {"fieldSelector": f"metadata.name={SETTINGS_NAME}"},
+    {"fieldSelector": f"metadata.name={LAST_GOOD_NAME}"},
+)
+"""One watch for each, so that other ConfigMaps of the namespace are never sent."""
+
+DocumentProblems: TypeAlias = tuple[Problem, ...]
+DocumentKind: TypeAlias = Literal["mapping", "settings"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigMap:
+    """A ConfigMap, with the fields that are used.
+
+    Attributes:
+        created: its creation time, RFC 3339 in UTC and full seconds, so that texts sort by time.
+        version: its resourceVersion, opaque.
+    """
+
+    name: str
+    data: Mapping[str, str]
+    labels: Mapping[str, str]
+    uid: str = ""
+    created: str = ""
+    version: str = ""
+
+    @property
+    def is_mapping(self) -> bool:
+        """Whether its label marks it as a mapping."""
+        return self.labels.get(MAPPING) == "true" and self.name not in {SETTINGS_NAME, LAST_GOOD_NAME}
+
+
+class StoredConfigMap(msgspec.Struct):
+    """A ConfigMap as the API server sends it."""
+
+    metadata: ObjectMetadata
+    data: dict[str, str] | None = None
+
+
+def config_map(stored: StoredConfigMap) -> ConfigMap:
+    """Convert a ConfigMap of the API server."""
+    found = stored.metadata
+    return ConfigMap(
+        found.name, stored.data or {}, found.labels or {}, found.uid, found.creation_timestamp, found.resource_version
+    )
+
+
+def overlooked(candidate: ConfigMap) -> str | None:
+    """Return what keeps a ConfigMap with a document out of the policy, and what to write; None if nothing does."""
+    if candidate.name in {SETTINGS_NAME, LAST_GOOD_NAME} or candidate.is_mapping:
+        return None
+    (near, *_) = *difflib.get_close_matches(MAPPING, candidate.labels, n=1, cutoff=0.9), None
+    if near is not None:
+        written = f"the label {near}: {candidate.labels[near]!r} is not read"
+    elif MAPPING_KEY in candidate.data:
+        written = f"it has the key {MAPPING_KEY}, but not the label"
+    elif SETTINGS_KEY in candidate.data:
+        return f"it has the key {SETTINGS_KEY}, but another name: settings are in {SETTINGS_NAME}"
+    else:
+        return None
+    return f'{written}: write {MAPPING}: "true"'
+
+
+_VERSION: Final = re.compile(
+    rf"""^apiVersion:[ ]*["']?({API_VERSION.partition("/")[0]}/v[0-9]+(?:(?:alpha|beta)[0-9]+)?)["']?[ ]*(?:#.*)?$""",
+    re.MULTILINE,
+)
+
+
+def of_other_version(candidate: ConfigMap) -> bool:
+    """Whether a document is in a version of the schema that this program does not know, such as the next one's."""
+    return any(version != API_VERSION for text in candidate.data.values() for version in _VERSION.findall(text)[:1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValidMapping:
+    """A mapping that is valid by itself: its source text, and what is compiled from it."""
+
+    text: str
+    prepared: Prepared
+
+    @property
+    def vendor(self) -> str:
+        """The name of the vendor that it describes."""
+        return self.prepared.vendor.name
+
+    @property
+    def source(self) -> str:
+        """Where it comes from, for messages."""
+        return self.prepared.vendor.source
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValidSettings:
+    """A settings document that is valid by itself: its source text, the same parsed, with its lines, and its content."""
+
+    text: str
+    document: Document
+    settings: Settings
+
+
+@dataclass(slots=True)
+class DocumentCache:
+    """Remembers by text what was read and what its probes have found, so that a change costs only what has changed.
+
+    What the last policy did not use is forgotten.
+    """
+
+    _before: dict[Hashable, Any] = field(default_factory=dict)
+    _used: dict[Hashable, Any] = field(default_factory=dict)
+
+    def mapping(self, text: str, source: str) -> ValidMapping | DocumentProblems:
+        """Read a mapping, or return its problems if it is invalid."""
+        return self._once((text, source), lambda: _mapping(text, source))
+
+    def probe(self, mapping: ValidMapping, vendor: Vendor, largest_card: int) -> DocumentProblems:
+        """Probe a mapping; `vendor` is its compiled form in a policy, where it may be inactive."""
+        key = (mapping.text, vendor.inactive, largest_card)
+        return self._once(key, lambda: probed(mapping.prepared, vendor, largest_card))
+
+    def forget_unused(self) -> None:
+        """Forget what the policy that was just compiled did not use."""
+        self._before, self._used = self._used, {}
+
+    def _once(self, key: Hashable, make: Callable[[], T]) -> T:
+        if key not in self._used:
+            self._used[key] = self._before[key] if key in self._before else make()
+        found: T = self._used[key]
+        return found
+
+
+def source_of(name: str, *, last_good: bool = False) -> str:
+    """How messages name the document of a ConfigMap."""
+    key = SETTINGS_KEY if name == SETTINGS_NAME else MAPPING_KEY
+    return f"configmap/{name}/{key}{LAST_GOOD if last_good else ''}"
+
+
+def read_mapping(written: ConfigMap, memo: DocumentCache) -> ValidMapping | DocumentProblems:
+    """Read the mapping of a ConfigMap, or return its problems if it is invalid."""
+    text = written.data.get(MAPPING_KEY)
+    return _missing(written, MAPPING_KEY) if text is None else memo.mapping(text, source_of(written.name))
+
+
+def read_settings(written: ConfigMap) -> tuple[ValidSettings | None, DocumentProblems]:
+    """Read the settings of a ConfigMap; see `settings_in`."""
+    text = written.data.get(SETTINGS_KEY)
+    return (None, _missing(written, SETTINGS_KEY)) if text is None else settings_in(text, source_of(written.name))
+
+
+def settings_in(text: str, source: str) -> tuple[ValidSettings | None, DocumentProblems]:
+    """Read a settings document: its valid part, None if nothing is certain, and its problems. An empty one sets nothing.
+
+    The valid part of an invalid one has the defaults of the invalid keys. Nothing of a text is certain that is not one
+    document, or one of another version.
+    """
+    try:
+        with problems_of(source):
+            document = _single(text, source) or Document(source, {}, {})
+            try:
+                return ValidSettings(text, document, settings_of(document)), ()
+            except MappingError as error:
+                unsure = any(problem.path[:1] in {(), ("apiVersion",), ("kind",)} for problem in error.problems)
+                rest = None if unsure else remainder(Settings, document.data, error.problems)
+                return None if rest is None else ValidSettings(text, document, rest), error.problems
+    except MappingError as error:
+        return None, error.problems
+
+
+def settings_before(last_good: Mapping[str, str]) -> ValidSettings | None:
+    """The settings that were accepted last; None if there were none, or they are no longer valid."""
+    text = last_good.get(SETTINGS_NAME)
+    if text is None:
+        return None
+    found, problems = settings_in(text, source_of(SETTINGS_NAME, last_good=True))
+    return None if problems else found
+
+
+def vendor_named_in(text: str) -> str | None:
+    """The vendor that a mapping, valid or not, describes; None if its name cannot be read."""
+    try:
+        (document,) = parse(text, "")
+    except (MappingError, ValueError):  # not YAML, or not a single document
+        return None
+    name = document.data.get("vendor", document.data.get(EXTENDS))
+    return name if isinstance(name, str) else None
+
+
+def _mapping(text: str, source: str) -> ValidMapping | DocumentProblems:
+    try:
+        with problems_of(source):
+            document = _single(text, source)
+            if document is None:
+                hint = "write a mapping, or delete the ConfigMap"
+                return (Problem("the document is empty", hint=hint, source=source, line=1),)
+            return ValidMapping(text, prepare(document))
+    except MappingError as error:
+        return error.problems
+
+
+def _single(text: str, source: str) -> Document | None:
+    """The document of a text; None if it is empty.
+
+    Raises:
+        MappingError: it contains more than one.
+    """
+    documents = parse(text, source)
+    for second in documents[1:]:
+        hint, line = "write one per ConfigMap", second.lines.get(())
+        raise MappingError([Problem("contains more than one document", hint=hint, source=second.source, line=line)])
+    return documents[0] if documents else None
+
+
+def _missing(written: ConfigMap, key: str) -> DocumentProblems:
+    keys = f"its keys: {', '.join(sorted(written.data))}" if written.data else "it is empty"
+    return (Problem(f"the data has no key {key}", hint=keys, source=f"configmap/{written.name}"),)
+
+
+def invalid_in(stored: Mapping[str, str], remembered: Mapping[str, str], memo: DocumentCache) -> frozenset[str]:
+    """The ConfigMaps whose stored text is invalid, while the remembered one is valid.
+
+    The record was changed by hand or by a newer version: the remembered text stays in force.
+    """
+
+    def is_valid(name: str, text: str) -> bool:
+        if name == SETTINGS_NAME:
+            return settings_before({name: text}) is not None
+        return isinstance(memo.mapping(text, source_of(name, last_good=True)), ValidMapping)
+
+    others = {name: text for name, text in stored.items() if remembered.get(name, text) != text}
+    return frozenset(
+        name for name, text in others.items() if not is_valid(name, text) and is_valid(name, remembered[name])
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict on the document in a ConfigMap.
+
+    Attributes:
+        config_map: the ConfigMap.
+        vendor: the vendor that it describes, if that can be read.
+        problems: why its document is not in force; empty if it is.
+        instead: what is in force instead, as the end of a sentence; empty if the document itself is.
+    """
+
+    config_map: ConfigMap
+    vendor: str | None = None
+    problems: DocumentProblems = ()
+    instead: str = ""
+
+    @property
+    def kind(self) -> DocumentKind:
+        """The kind of document that it should contain."""
+        return "settings" if self.config_map.name == SETTINGS_NAME else "mapping"
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the document is in force."""
+        return not self.problems
+
+    @property
+    def name(self) -> str:
+        """The ConfigMap, as ``kubectl`` names it."""
+        return f"configmap/{self.config_map.name}"
+
+    def lines(self) -> Iterator[str]:
+        """The verdict as text: the ConfigMap and what is in force, then a line for each problem."""
+        if self.accepted:
+            yield f"{self.name}: in force" + (f": {self.vendor}" if self.vendor else "")
+            return
+        yield f"{self.name}: rejected; in force: {self.instead}"
+        yield from (f"  {problem}" for problem in self.problems)
