@@ -28,7 +28,7 @@ from benchmarks.workloads import AMOUNT, template
 from tests.controlplane.build import find
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
-from webhook.cluster.claim_templates import RESOURCE
+from webhook.cluster.claims import RESOURCE
 from webhook.request import CLAIM_API
 
 RATE: Final = 1000.0

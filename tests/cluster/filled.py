@@ -20,11 +20,10 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from webhook.cluster.claim_templates import GROUP, PODS, RESOURCE, ClaimTemplates
+from webhook.cluster.claims import GROUP, PODS, RESOURCE, ClaimTemplates
 from webhook.cluster.client import Answer, Unread
-from webhook.cluster.events import EventQueue, Subject
+from webhook.cluster.events import EventQueue, OwnerEvents, Subject, WorkloadEvent
 from webhook.cluster.namespaces import PATH, Namespaces
-from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
 from webhook.cluster.policy.choose import judge_document
 from webhook.cluster.policy.documents import MAPPING_KEY, ConfigMap, DocumentCache
 from webhook.cluster.policy.live import watch_config_maps

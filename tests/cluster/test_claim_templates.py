@@ -12,8 +12,8 @@ import structlog
 from structlog.testing import capture_logs
 
 from tests.waiting import alongside, turns
-from webhook.cluster import claim_templates
-from webhook.cluster.claim_templates import (
+from webhook.cluster import claims
+from webhook.cluster.claims import (
     GROUP,
     MAKING,
     MAX_REPAIRS,
@@ -280,7 +280,7 @@ async def test_the_oldest_unused_ones_make_room() -> None:
 
 async def test_the_oldest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """And only so many that the pod's own is there before the answer: what is new may be of a pod that is on its way."""
-    monkeypatch.setattr(claim_templates, "CLEARED", 1)
+    monkeypatch.setattr(claims, "CLEARED", 1)
     api = Cluster()
     for number, age in enumerate((20, 30, 10)):
         api.template(other(number), age=age)
@@ -291,7 +291,7 @@ async def test_the_oldest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_all_go_that_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of an earlier version, or since the setting is lower."""
-    monkeypatch.setattr(claim_templates, "CLEARED", 1)
+    monkeypatch.setattr(claims, "CLEARED", 1)
     api = Cluster()
     for number in range(9):
         api.template(other(number))
@@ -388,9 +388,9 @@ async def test_another_replica_has_made_room() -> None:
 async def test_a_namespace_does_not_take_all_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for the API server, or for room, is bounded for each, and for all."""
     size = MAKING + len(other(0).spec_json)
-    monkeypatch.setattr(claim_templates, "MAX_MAKING", 4 * size)
-    monkeypatch.setattr(claim_templates, "SECONDS", 0.0)
-    monkeypatch.setattr(claim_templates, "AT_ONCE", 99)
+    monkeypatch.setattr(claims, "MAX_MAKING", 4 * size)
+    monkeypatch.setattr(claims, "SECONDS", 0.0)
+    monkeypatch.setattr(claims, "AT_ONCE", 99)
     asked, go = [], asyncio.Event()
 
     class Silent(Cluster):

@@ -16,11 +16,10 @@ from certs.serving import Serving
 from tests.captured_log import CapturedLog
 from tests.waiting import alongside, until
 from webhook.cli.manifests.preview import pods_of
-from webhook.cluster.claim_templates import GROUP, RESOURCE, ClaimTemplates, RefusedError
+from webhook.cluster.claims import GROUP, RESOURCE, ClaimTemplates, RefusedError
 from webhook.cluster.client import Answer, ObjectReader, OversizeError, UnreadableError, list_objects, read_object
-from webhook.cluster.events import EventQueue, Subject, event_of
+from webhook.cluster.events import EventQueue, OwnerEvents, Subject, WorkloadEvent, event_of
 from webhook.cluster.mending import MAX_DEPTH, mended, split
-from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
 from webhook.cluster.policy.last_good import LastGood
 from webhook.cluster.reflector import Reflector
 from webhook.cluster.registration.wanted import Site

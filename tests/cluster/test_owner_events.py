@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from webhook.admission import Context, Namespace, decide
-from webhook.cluster import owner_events
+from webhook.cluster import events as module
 from webhook.cluster.client import UnreachableError
-from webhook.cluster.owner_events import MAX_REMEMBERED, MAX_WAITING, OwnerEvents, WorkloadEvent
+from webhook.cluster.events import MAX_OWNERS, MAX_REMEMBERED, OwnerEvents, WorkloadEvent
 from webhook.labels import TARGET
 from webhook.mapping.load import load_policy
 from webhook.pod import OwnerReference, decode_pod
@@ -113,7 +113,7 @@ async def written(events: OwnerEvents, queue: Queue) -> None:
 async def test_too_many_wait_for_a_later_pod() -> None:
     """What cannot be written now is not remembered as written."""
     events, queue = of()
-    for number in range(MAX_WAITING):
+    for number in range(MAX_OWNERS):
         assert events.is_new(str(number))
         events.put(WorkloadEvent("n", OwnerReference("v1", "Other", "o", "u"), "PodsChanged", "m", "Normal"))
     assert not events.is_new("late")
@@ -147,7 +147,7 @@ async def test_the_owner_of_the_owner(monkeypatch: pytest.MonkeyPatch, answer: A
             raise UnreachableError("away")
         return msgspec.convert(answer, kind)
 
-    monkeypatch.setattr(owner_events, "read_object", read)
+    monkeypatch.setattr(module, "read_object", read)
     events, queue = of(SimpleNamespace())
     events.put(WorkloadEvent("team", OWNER, "PodsChanged", "m", "Normal"))
     await written(events, queue)

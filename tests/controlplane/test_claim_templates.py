@@ -12,8 +12,8 @@ import structlog
 
 from tests.waiting import PATIENCE, alongside, until, until_told
 from webhook.bounded import deep_size
-from webhook.cluster import claim_templates, connection
-from webhook.cluster.claim_templates import KEPT, RESOURCE, UNUSED, ClaimTemplates, RefusedError
+from webhook.cluster import claims, connection
+from webhook.cluster.claims import KEPT, RESOURCE, UNUSED, ClaimTemplates, RefusedError
 from webhook.cluster.client import Answer, Api
 from webhook.cluster.connection import connect
 from webhook.labels import CLAIM
@@ -243,7 +243,7 @@ async def test_refused_pods_leave_no_more_than_the_bound(
     control_plane: ControlPlane, team: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None is denied as long as no pod names what is there; then what they name stays, and the last one is denied."""
-    monkeypatch.setattr(claim_templates, "SECONDS", PATIENCE)
+    monkeypatch.setattr(claims, "SECONDS", PATIENCE)
     client, most = control_plane.client, 4
 
     def sized(number: int) -> ClaimTemplate:

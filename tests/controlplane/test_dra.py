@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from webhook.cluster.claim_templates import RESOURCE
+from webhook.cluster.claims import RESOURCE
 from webhook.labels import CLAIM, ENABLED, TARGET
 
 from .client import Answer, Object

@@ -18,8 +18,7 @@ from tests.controlplane.processes import Process
 from tests.waiting import alongside, until_there
 from webhook import labels
 from webhook.cluster.connection import connect
-from webhook.cluster.events import EventQueue
-from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
+from webhook.cluster.events import EventQueue, OwnerEvents, WorkloadEvent
 from webhook.pod import OwnerReference
 from webhook.quantity import MIB
 

@@ -49,7 +49,7 @@ from webhook.cli import main
 from webhook.cli.commands.vendors import keys_table, spelled_rows
 from webhook.cli.manifests.cases import Expectation
 from webhook.cli.manifests.file_checks import documents_of
-from webhook.cluster import claim_templates
+from webhook.cluster import claims
 from webhook.cluster.policy.documents import DocumentKind
 from webhook.cluster.registration.wanted import KINDS, Site
 from webhook.doctor.checks import CHECKS
@@ -606,9 +606,7 @@ def test_permissions_are_those_that_are_used() -> None:
     """The table of permissions names each kind of object that a replica requests."""
     paths = [path for package in ("cluster", "replica") for path in (ROOT / "webhook" / package).rglob("*.py")]
     source = "".join(path.read_text() for path in paths)
-    used = set(re.findall(r"/(namespaces|configmaps|secrets|events|clusterroles|pods)\b", source)) | {
-        claim_templates.RESOURCE
-    }
+    used = set(re.findall(r"/(namespaces|configmaps|secrets|events|clusterroles|pods)\b", source)) | {claims.RESOURCE}
     used |= {kind.plural for kind in KINDS}
     section = TEXTS["docs/reference.md"].partition("## Permissions")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| [^|]+ \| `([a-z]+)", section, re.MULTILINE)) == used

@@ -53,6 +53,6 @@ def test_templates_of_a_namespace_are_bounded_by_the_setting() -> None:
     replica = InCluster(FakeApi(), "own", site, where, log, certificates=Certificates(Serving(), log))
     templates = replica._claim_templates  # noqa: SLF001
     assert templates is not None
-    assert templates._most() == 256  # noqa: SLF001
+    assert templates.most() == 256
     replica.current.policy = policy(settings="templatesPerNamespace: 7")
-    assert templates._most() == 7  # noqa: SLF001
+    assert templates.most() == 7

@@ -1,8 +1,6 @@
-"""Every namespace of the cluster, in memory, so that no review waits for the API server.
+"""Every namespace of the cluster, in memory, so that no review waits for the API server; few are requested once more.
 
 A pod may arrive before the watch shows its namespace. Such a namespace is requested directly, once for all waiting pods.
-
-Reads namespaces again for which a call contradicts the watch.
 
 API servers call only for pods of namespaces that have opted in. A call for a namespace that has not, as far as the watch
 shows, means that its label is newer than the watch, or that the webhook configuration does not select by labels. Only the
@@ -14,7 +12,7 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from http import HTTPStatus
 from types import MappingProxyType
@@ -65,44 +63,37 @@ class _Namespace(msgspec.Struct):
     metadata: ObjectMetadata
 
 
+@dataclass(eq=False)
 class Namespaces:
     """Every namespace of a cluster.
 
-    Args:
-        api: the API server.
-        log: for failures of the watch.
-        config: the time limits of the watch.
+    Attributes:
         clock: monotonic seconds.
         changed: called whenever any namespace changed.
-
-    Attributes:
         reflector: has to be run; it knows whether it is synced, and when it last had contact.
     """
 
-    def __init__(
-        self,
-        api: Api,
-        log: FilteringBoundLogger,
-        *,
-        config: WatchConfig | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        changed: Callable[[], None] = lambda: None,
-    ) -> None:
+    api: Api
+    _log: FilteringBoundLogger
+    _: KW_ONLY
+    config: WatchConfig | None = None
+    clock: Callable[[], float] = time.monotonic
+    changed: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
         self.reflector: Reflector[_Namespace, NamespaceView] = Reflector(
-            api,
+            self.api,
             PATH,
             _Namespace,
             _view,
-            log,
-            config=config,
-            clock=clock,
-            changed=lambda _: changed(),
+            self._log,
+            config=self.config,
+            clock=self.clock,
+            changed=lambda _: self.changed(),
             replaced=self._note,
             most=MAX_STORED,
         )
-        self._api = api
-        self._clock = clock
-        self._requests: SharedRequests[NamespaceView] = SharedRequests(FETCHED_SECONDS, _is_absence, clock)
+        self._requests: SharedRequests[NamespaceView] = SharedRequests(FETCHED_SECONDS, _is_absence, self.clock)
         self._numbers = itertools.count()
         self._replaced: Bounded[tuple[str, int], tuple[float, NamespaceView]] = Bounded(
             MAX_REPLACED, lambda key: key[0]
@@ -113,7 +104,7 @@ class Namespaces:
         return [view for at, view in self._replaced.values.values() if at >= since and view.name == name]
 
     def _note(self, _key: str, view: NamespaceView) -> None:
-        self._replaced.put((view.name, next(self._numbers)), (self._clock(), view))
+        self._replaced.put((view.name, next(self._numbers)), (self.clock(), view))
 
     def opted_in(self, label: str) -> list[Mapping[str, str]]:
         """The labels of each namespace that opts in by a label of this key."""
@@ -132,9 +123,7 @@ class Namespaces:
         """Request an unknown namespace, within `FETCH_SECONDS`, and once for all callers that wait for it.
 
         Raises:
-            StatusError: the server answers with an error; 404 if there is no such namespace.
-            UnreachableError: there is no answer.
-            UnreadableError: there is none that can be decoded.
+            ApiError: nothing is known; a `StatusError` with 404 if there is no such namespace.
         """
         known = self.lookup(name)
         if known is not None:
@@ -147,7 +136,7 @@ class Namespaces:
     async def request(self, name: str) -> NamespaceView:
         """Request a namespace now, even if it is known; raises what `fetch` raises."""
         # The name is from a review, and a slash in it would make this another request.
-        return _view(await read_object(self._api, f"{PATH}/{quote(name, safe='')}", _Namespace, FETCH_SECONDS))
+        return _view(await read_object(self.api, f"{PATH}/{quote(name, safe='')}", _Namespace, FETCH_SECONDS))
 
 
 def _is_absence(error: BaseException) -> bool:
@@ -184,24 +173,23 @@ class RecheckError(ApiError):
     """Too many namespaces have to be read again at once."""
 
 
+@dataclass(eq=False)
 class NamespaceRechecks:
     """Reads namespaces from the API server again, a few per second.
 
-    Args:
+    Attributes:
         get: requests a namespace.
         clock: monotonic seconds.
-
-    Attributes:
         counts: how often the call was right, and the watch behind (`stale`); how often the watch was right (`confirmed`); how
             often there was no answer, or no request was made (`unanswered`).
     """
 
-    def __init__(
-        self, get: Callable[[str], Awaitable[NamespaceView]], *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    get: Callable[[str], Awaitable[NamespaceView]]
+    _: KW_ONLY
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self.counts = {"stale": 0, "confirmed": 0, "unanswered": 0}
-        self._get = get
-        self._clock = clock
         self._pending: dict[str, asyncio.Task[NamespaceView]] = {}
         self._tasks: set[asyncio.Task[NamespaceView]] = set()
         self._requested_at: dict[str, float] = {}
@@ -233,13 +221,12 @@ class NamespaceRechecks:
         return found
 
     def _start(self, name: str) -> asyncio.Task[NamespaceView]:
-        now = self._clock()
+        now = self.clock()
         if len(self._recent) == MAX_PER_SECOND and now - self._recent[0] < 1:
             raise RecheckError("too many calls are for namespaces that have not opted in, as far as is known")
         # In the order of insertion, so the first ones expire first.
-        for old in tuple(
-            itertools.takewhile(lambda old: self._requested_at[old] + INTERVAL <= now, self._requested_at)
-        ):
+        expired = itertools.takewhile(lambda old: self._requested_at[old] + INTERVAL <= now, self._requested_at)
+        for old in tuple(expired):
             del self._requested_at[old]
         wait = max(0.0, self._requested_at.pop(name, now - INTERVAL) + INTERVAL - now)
         self._requested_at[name] = now + wait
@@ -256,7 +243,7 @@ class NamespaceRechecks:
                 await asyncio.sleep(wait)
         finally:
             del self._pending[name]
-        return await self._get(name)
+        return await self.get(name)
 
     def _done(self, task: asyncio.Task[NamespaceView]) -> None:
         self._tasks.discard(task)

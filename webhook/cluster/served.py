@@ -54,14 +54,12 @@ class ImageVolumes:
             except ApiError as error:
                 self._log.debug("version_unknown", error=str(error))
             else:
-                self._take(serves(version.major, version.minor))
+                before = self.served if self.known.is_set() else None
+                self.served = serves(version.major, version.minor)
+                self.known.set()
+                if self.served is not before:
+                    self._log.info("image_volumes", served=self.served)
             await asyncio.sleep(AGAIN if self.known.is_set() else RETRY)
-
-    def _take(self, served: bool) -> None:  # noqa: FBT001
-        if not self.known.is_set() or served != self.served:
-            self._log.info("image_volumes", served=served)
-        self.served = served
-        self.known.set()
 
 
 def serves(major: str, minor: str) -> bool:

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from webhook.admission.claims import claims_of, of_other_devices, requested_key
-from webhook.cluster.claim_templates import GROUP, RESOURCE
+from webhook.cluster.claims import GROUP, RESOURCE
 from webhook.cluster.client import ApiError, Object, StatusError, object_pages
 from webhook.doctor.nodes import targets
 from webhook.doctor.reading import (

@@ -7,8 +7,8 @@ import asyncio
 import itertools
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -27,12 +27,11 @@ from webhook.admission.claims import claims_in_status
 from webhook.admission.decision import Decision, Namespace
 from webhook.admission.eligibility import opted_in, owner_of
 from webhook.admission.engine import denied
-from webhook.cluster.claim_templates import ClaimTemplates, RefusedError
+from webhook.cluster.claims import ClaimTemplates, RefusedError
 from webhook.cluster.client import Api, ApiError, ConfigurationError, ObjectMetadata
 from webhook.cluster.connection import RELEASE_NAMESPACE, connect, in_cluster_namespace
-from webhook.cluster.events import MAX_MESSAGE, EventQueue, Subject
+from webhook.cluster.events import MAX_MESSAGE, EventQueue, OwnerEvents, Subject, WorkloadEvent
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView
-from webhook.cluster.owner_events import OwnerEvents, WorkloadEvent
 from webhook.cluster.policy.choose import PolicyOutcome
 from webhook.cluster.policy.documents import SETTINGS_NAME, ConfigMap, StoredConfigMap, config_map, of_other_version
 from webhook.cluster.policy.live import MAX_PROBLEMS, LivePolicy, PolicyFaults
@@ -49,6 +48,7 @@ from webhook.cluster.registration.wanted import (
     RegistrationMode,
     ServiceReference,
     Site,
+    Wanted,
     is_address,
     wanted_by,
 )
@@ -116,9 +116,6 @@ def _subject(kind: ConfigurationKind) -> Subject:
     return Subject("admissionregistration.k8s.io/v1", kind.kind, "", NAME, "", "")
 
 
-REGISTRATION: Final = _subject(MUTATING)
-
-
 WEBHOOK: Final = "vgpu-webhook"
 """The name of a release's Service, and of its ClusterRole, which owns what the webhook writes."""
 
@@ -166,79 +163,78 @@ def told_of_change(decision: Decision) -> str:
     return f"{lead}{'; '.join(fitting(found, MAX_MESSAGE - len(lead) - len('…'.encode()), len('; ')))}"
 
 
+@dataclass(eq=False)
 class InCluster:
     """Everything in a cluster that a server depends on; `run` keeps it up to date.
 
-    Args:
-        api: the API server.
+    Attributes:
         release_namespace: the webhook's own namespace, with the ConfigMaps of the policy.
         site: how API servers reach the webhook.
         options: those about the cluster.
-        log: for all of it.
         certificates: of the server.
         secret: the store of the certificates, if they are in the cluster.
+        current: the policy in force.
     """
 
-    def __init__(
-        self,
-        api: Api,
-        release_namespace: str,
-        site: Site,
-        options: ClusterOptions,
-        log: FilteringBoundLogger,
-        *,
-        certificates: Certificates,
-        secret: SecretStore | None = None,
-    ) -> None:
-        mode, builtin = RegistrationMode(options.registration), load_policy()
+    api: Api
+    release_namespace: str
+    site: Site
+    options: ClusterOptions
+    _log: FilteringBoundLogger
+    _: KW_ONLY
+    certificates: Certificates
+    secret: SecretStore | None = None
+
+    def __post_init__(self) -> None:
+        api, log, builtin = self.api, self._log, load_policy()
         self.current = Current(builtin)
-        self._namespaces = Namespaces(api, log, changed=self._namespaces_changed)
+        self._namespaces = Namespaces(api, log, changed=lambda: self._each(Writer.namespaces_changed))
         self._image_volumes = ImageVolumes(api, log)
         self._rechecks = NamespaceRechecks(self._namespaces.request)
         self._stale_lines = Throttle(1, 60.0)
         # Selectors that another system maintains may not select by labels.
-        self._managed = mode is RegistrationMode.MANAGED
-        self._release_namespace = release_namespace
+        self._managed = RegistrationMode(self.options.registration) is RegistrationMode.MANAGED
         self._events = EventQueue(api, log)
-        self._owner_events = OwnerEvents(api, self._events) if options.owner_events else None
+        self._owner_events = OwnerEvents(api, self._events) if self.options.owner_events else None
         self._claim_templates = None
-        if options.claims:
+        if self.options.claims:
             self._claim_templates = ClaimTemplates(
                 api, log, self._templates_of, most=lambda: self.current.policy.settings.templates_per_namespace
             )
-        self._live = LivePolicy(api, release_namespace, log, self._events, in_force=self._in_force, owner=WEBHOOK)
+        self._live = LivePolicy(api, self.release_namespace, log, self._events, in_force=self._in_force, owner=WEBHOOK)
         # A directory may have been read already.
-        self._site = replace(site, ca_bundle=certificates.bundle or site.ca_bundle)
-
-        def writer(kind: ConfigurationKind, follows: Writer | None) -> Writer:
-            return Writer(
-                api,
-                self._site,
-                wanted_by(builtin, kind),
-                partial(self._report_registration, _subject(kind)),
-                mode=mode,
-                owner=WEBHOOK,
-                is_current=certificates.is_current,
-                opted_in=lambda: self._namespaces.opted_in(self._mutating.required.opt_in),
-                serving=lambda: certificates.failure() is None,
-                everywhere=lambda: served_everywhere(self._replicas, kind.path),
-                follows=follows,
-            )
-
-        self._mutating = writer(MUTATING, None)
-        self._validating = writer(VALIDATING, self._mutating)
-        self._replicas = watch_replicas(api, release_namespace, self._validating.check, log)
+        self.site = replace(self.site, ca_bundle=self.certificates.bundle or self.site.ca_bundle)
+        self._mutating = self._writer(wanted_by(builtin, MUTATING), None)
+        self._validating = self._writer(wanted_by(builtin, VALIDATING), self._mutating)
+        self._writers = (self._mutating, self._validating)
+        self._replicas = watch_replicas(api, self.release_namespace, self._validating.check, log)
         self._registrations, self._validations = (
             watch_registration(api, self._registration_changed, log, kind) for kind in KINDS
         )
-        self._certificates = certificates
-        self._secret = secret
-        certificates.republished = self._republished
-        certificates.troubled = self._troubled
-        self._secret_subject = Subject("v1", "Secret", release_namespace, SECRET, "", "")
+        self.certificates.republished = self._republished
+        self.certificates.troubled = self._troubled
         self._matched_names: MatchedNames = matched_names_of(builtin)
         self._replaced: deque[tuple[float, Policy]] = deque(maxlen=MAX_REPLACED)
-        self._log = log
+
+    def _writer(self, wanted: Wanted, follows: Writer | None) -> Writer:
+        kind, subject = wanted.kind, _subject(wanted.kind)
+        return Writer(
+            self.api,
+            self.site,
+            wanted,
+            partial(self._report_registration, subject),
+            mode=RegistrationMode(self.options.registration),
+            owner=WEBHOOK,
+            is_current=self.certificates.is_current,
+            opted_in=lambda: self._namespaces.opted_in(self._mutating.required.opt_in),
+            serving=lambda: self.certificates.failure() is None,
+            everywhere=lambda: served_everywhere(self._replicas, kind.path),
+            follows=follows,
+        )
+
+    def _each(self, do: Callable[[Writer], None]) -> None:
+        for writer in self._writers:
+            do(writer)
 
     async def run(self, background: Background) -> None:
         """Follow the cluster until cancelled; a part of the work that fails starts again, and the others go on.
@@ -258,13 +254,12 @@ class InCluster:
 
     async def _register(self, background: Background) -> None:
         await self.synced()
-        await self._certificates.published.wait()
+        await self.certificates.published.wait()
         async with asyncio.TaskGroup() as tasks:
             for writer in self._writers:
                 tasks.create_task(background.keep(f"registration of {writer.required.kind.kind}", writer.run))
-            await self._certificates.served()
-            for writer in self._writers:
-                writer.check()
+            await self.certificates.served()
+            self._each(Writer.check)
 
     async def synced(self) -> None:
         """Return once every namespace, the policy of the cluster and what it serves are known."""
@@ -330,19 +325,17 @@ class InCluster:
             candidate = config_map(msgspec.convert(data, StoredConfigMap))
         except msgspec.ValidationError:
             return None
-        if namespace != self._release_namespace:
-            return _unread(candidate, namespace, self._release_namespace)
+        if namespace != self.release_namespace:
+            return _unread(candidate, namespace, self.release_namespace)
         if not candidate.is_mapping and candidate.name != SETTINGS_NAME:
             return None
         invalid, unused = await self._live.judge(candidate)
-        labels = (data.get("metadata") or {}).get("labels") or {}
-        if invalid and (labels.get(MANAGED_BY) == "Helm" or of_other_version(candidate)):
-            # An upgrade applies what only the next version reads before that version runs.
-            unused = (*invalid, *unused)
-        elif invalid:
+        # An upgrade applies what only the next version reads before that version runs.
+        early = candidate.labels.get(MANAGED_BY) == "Helm" or of_other_version(candidate)
+        if invalid and not early:
             text = "; ".join(map(str, invalid[:MAX_PROBLEMS]))
             return denied(Finding(Reason.INVALID_DOCUMENT, text, field=candidate.name))
-        found = tuple(Finding(Reason.DOCUMENT_UNUSED, f"not in force: {each}") for each in unused)
+        found = tuple(Finding(Reason.DOCUMENT_UNUSED, f"not in force: {each}") for each in (*invalid, *unused))
         return Decision(allowed=True, reason=Reason.DOCUMENT_UNUSED if found else Reason.ALREADY_RIGHT, warnings=found)
 
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
@@ -350,13 +343,8 @@ class InCluster:
         registered = self._mutating.registered
         if registered is None or registered.digest == policy.digest or not opted_in(namespace, policy):
             return False
-        sides = [
-            side
-            for slot in slots(pod)
-            if (resources := slot.container.resources) is not None
-            for side in (resources.limits, resources.requests)
-        ]
-        names = {name for side in sides for name in side or ()}
+        resources = [slot.container.resources for slot in slots(pod) if slot.container.resources is not None]
+        names = {name for each in resources for side in (each.limits, each.requests) for name in side or ()}
         keys = {*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())}
         return known_to_peers(names, keys, policy, self._matched_names, registered)
 
@@ -404,9 +392,13 @@ class InCluster:
 
     def metrics(self) -> Iterator[Metric]:
         """What is followed, for Prometheus."""
-        known = ((kind, seconds) for kind, seconds in self._ages() if seconds is not None)
+        ages: dict[str, list[float]] = {}
+        for name, reflector in self._reflectors():
+            if reflector.age is not None:
+                ages.setdefault(name, []).append(reflector.age)
         what = "Since the API server was last heard of a kind."
-        yield gauge("vgpu_webhook_watch_age_seconds", what, ("kind",), known)
+        oldest = ((kind, max(each)) for kind, each in ages.items())
+        yield gauge("vgpu_webhook_watch_age_seconds", what, ("kind",), oldest)
         unreadable: Counter[str] = Counter()
         for name, reflector in self._reflectors():
             unreadable[name] += reflector.unreadable
@@ -420,10 +412,6 @@ class InCluster:
             what = "Templates of resource claims, by what became of a request for one."
             yield counter("vgpu_webhook_claim_templates", what, ("result",), self._claim_templates.counts.items())
 
-    @property
-    def _writers(self) -> tuple[Writer, Writer]:
-        return self._mutating, self._validating
-
     def _followed(self) -> dict[str, Reflector[Any, Any]]:
         """What is followed here, by the name in metrics."""
         followed: dict[str, Reflector[Any, Any]] = {
@@ -433,8 +421,8 @@ class InCluster:
         }
         if self._managed:
             followed["replicas"] = self._replicas
-        if self._secret is not None:
-            followed["secret"] = self._secret.reflector
+        if self.secret is not None:
+            followed["secret"] = self.secret.reflector
         return followed
 
     def _reflectors(self) -> Iterator[tuple[str, Reflector[Any, Any]]]:
@@ -450,20 +438,15 @@ class InCluster:
         templates = self._claim_templates
         return sum(reflector.bugs for _, reflector in self._reflectors()) + (0 if templates is None else templates.bugs)
 
-    def _namespaces_changed(self) -> None:
-        for writer in self._writers:
-            writer.namespaces_changed()
-
     def _registration_changed(self) -> None:
         if self._registrations.synced.is_set():
             self._observe_bundles()
-        for writer in self._writers:
-            writer.check()
+        self._each(Writer.check)
 
     def _observe_bundles(self) -> None:
         """Note what callers trust: the CAs in both webhook configurations, of which others may maintain only one."""
         bundles = bundles_in(self._registrations)
-        self._certificates.observe(None if bundles is None else (*bundles, *(bundles_in(self._validations) or ())))
+        self.certificates.observe(None if bundles is None else (*bundles, *(bundles_in(self._validations) or ())))
 
     async def _first_reading(self) -> None:
         """Note the webhook configuration at first: the watch reports no change if there is none."""
@@ -471,24 +454,15 @@ class InCluster:
         self._observe_bundles()
 
     def _republished(self, bundle: bytes) -> None:
-        self._site = replace(self._site, ca_bundle=bundle)
-        for writer in self._writers:
-            writer.adopt(writer.required, self._site)
-
-    def _ages(self) -> Iterator[tuple[str, float | None]]:
-        """The seconds since the API server was last heard of each kind; None: not yet."""
-        ages: dict[str, list[float]] = {}
-        for name, reflector in self._reflectors():
-            ages.setdefault(name, []).extend([] if reflector.age is None else [reflector.age])
-        yield from ((name, max(each, default=None)) for name, each in ages.items())
+        self.site = replace(self.site, ca_bundle=bundle)
+        self._each(lambda writer: writer.adopt(writer.required, self.site))
 
     def _in_force(self, policy: Policy) -> None:
         if self._live.ready.is_set():  # before that, no pod was answered
             self._replaced.append((time.monotonic(), self.current.policy))
         self.current.policy = policy
         self._matched_names = matched_names_of(policy)
-        for writer in self._writers:
-            writer.adopt(wanted_by(policy, writer.required.kind))
+        self._each(lambda writer: writer.adopt(wanted_by(policy, writer.required.kind)))
 
     def _report_registration(self, subject: Subject, notice: RegistrationReport) -> None:
         log = self._log.warning if notice.kind.warning else self._log.info
@@ -498,7 +472,9 @@ class InCluster:
             self._events.put(subject, f"Registration{reason}", notice.message)
 
     def _troubled(self, notice: Report[ReportKind]) -> None:
-        subject = REGISTRATION if self._secret is None else self._secret_subject
+        subject = _subject(MUTATING)
+        if self.secret is not None:
+            subject = Subject("v1", "Secret", self.release_namespace, SECRET, "", "")
         self._events.put(subject, f"Certificate{notice.kind.name.title()}", notice.message)
 
 

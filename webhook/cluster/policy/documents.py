@@ -179,12 +179,12 @@ def read_mapping(written: ConfigMap, memo: DocumentCache) -> ValidMapping | Docu
 
 
 def read_settings(written: ConfigMap) -> tuple[ValidSettings | None, DocumentProblems]:
-    """Read the settings of a ConfigMap; see `settings_in`."""
+    """Read the settings of a ConfigMap; see `_settings`."""
     text = written.data.get(SETTINGS_KEY)
-    return (None, _missing(written, SETTINGS_KEY)) if text is None else settings_in(text, source_of(written.name))
+    return (None, _missing(written, SETTINGS_KEY)) if text is None else _settings(text, source_of(written.name))
 
 
-def settings_in(text: str, source: str) -> tuple[ValidSettings | None, DocumentProblems]:
+def _settings(text: str, source: str) -> tuple[ValidSettings | None, DocumentProblems]:
     """Read a settings document: its valid part, None if nothing is certain, and its problems. An empty one sets nothing.
 
     The valid part of an invalid one has the defaults of the invalid keys. Nothing of a text is certain that is not one
@@ -208,7 +208,7 @@ def settings_before(last_good: Mapping[str, str]) -> ValidSettings | None:
     text = last_good.get(SETTINGS_NAME)
     if text is None:
         return None
-    found, problems = settings_in(text, source_of(SETTINGS_NAME, last_good=True))
+    found, problems = _settings(text, source_of(SETTINGS_NAME, last_good=True))
     return None if problems else found
 
 

@@ -19,6 +19,8 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import quote
@@ -99,9 +101,14 @@ class _TemplateObject(msgspec.Struct):
     metadata: ObjectMetadata
     spec: dict[str, Any]
 
+    @property
+    def genuine(self) -> bool:
+        """Whether its content is that of its name."""
+        return template_name(self.spec) == self.metadata.name
+
 
 class _TemplateView(NamedTuple):
-    """The stored part of a template; `genuine`: its content is that of its name."""
+    """The stored part of a template."""
 
     genuine: bool
     created: str
@@ -123,6 +130,15 @@ class ClaimingPod(msgspec.Struct, frozen=True):
     spec: _PodSpec = _PodSpec()
     status: _PodStatus = _PodStatus()
 
+    def named(self) -> dict[str, list[str]]:
+        """The templates that could be ours which it names, with its claims of each; none of a pod that has ended."""
+        named: dict[str, list[str]] = {}
+        for each in self.spec.resource_claims or ():
+            name = each.resource_claim_template_name
+            if name is not None and _OURS.match(name) and self.status.phase not in ENDED:
+                named.setdefault(name, []).append(each.name)
+        return named
+
 
 class _PodView(NamedTuple):
     """The templates that a pod names, and those of them for which it waits."""
@@ -131,138 +147,77 @@ class _PodView(NamedTuple):
     waiting: tuple[str, ...] = ()
 
 
+_OURS: Final = re.compile(TEMPLATE_NAME)
 _decode_template = msgspec.json.Decoder(_TemplateObject).decode
 _decode_pod = msgspec.json.Decoder(ClaimingPod).decode
 
 
-def _decode(body: bytes) -> tuple[ObjectMetadata, str]:
-    """The metadata of a template, and the name that its content has."""
-    found = _decode_template(body)
-    return found.metadata, template_name(found.spec)
-
-
-_OURS: Final = re.compile(TEMPLATE_NAME)
-
-
-def _named(pod: ClaimingPod) -> dict[str, list[str]]:
-    """The templates that could be ours which a pod names, with its claims of each; none of a pod that has ended."""
-    named: dict[str, list[str]] = {}
-    for each in pod.spec.resource_claims or ():
-        name = each.resource_claim_template_name
-        if name is not None and _OURS.match(name) and pod.status.phase not in ENDED:
-            named.setdefault(name, []).append(each.name)
-    return named
-
-
 def _pod_view(pod: ClaimingPod) -> _PodView:
-    named = dict(itertools.islice(_named(pod).items(), MAX_NAMED))
+    named = dict(itertools.islice(pod.named().items(), MAX_NAMED))
     if pod.metadata.deletion_timestamp is not None:
         return _PodView(tuple(named))
     made = {each.name for each in pod.status.resource_claim_statuses or ()}
     return _PodView(tuple(named), tuple(name for name, claims in named.items() if not made.issuperset(claims)))
 
 
-def _is_genuine(template: _TemplateObject) -> bool:
-    return template_name(template.spec) == template.metadata.name
-
-
-def _view(template: _TemplateObject) -> _TemplateView:
-    return _TemplateView(_is_genuine(template), template.metadata.creation_timestamp)
-
-
-def _planted(name: str) -> str:
-    return f"the ResourceClaimTemplate {name} has other content than its name says: delete it"
-
-
-def _changed_by_server(name: str) -> str:
-    return (
-        f"the API server does not store the ResourceClaimTemplate {name} as it is: its feature gate DRAConsumableCapacity "
-        "may be off (it is on by default from Kubernetes 1.36)"
-    )
-
-
-def _full(most: int) -> str:
-    return (
-        f"pods of the namespace name {most} other ResourceClaimTemplates of the webhook, as many as the setting "
-        "templatesPerNamespace permits: request what other pods request, or have it raised"
-    )
+PLANTED: Final = "the ResourceClaimTemplate {} has other content than its name says: delete it"
+CHANGED_BY_SERVER: Final = (
+    "the API server does not store the ResourceClaimTemplate {} as it is: its feature gate DRAConsumableCapacity "
+    "may be off (it is on by default from Kubernetes 1.36)"
+)
+FULL: Final = (
+    "pods of the namespace name {} other ResourceClaimTemplates of the webhook, as many as the setting "
+    "templatesPerNamespace permits: request what other pods request, or have it raised"
+)
 
 
 class RefusedError(Exception):
     """A template cannot be created, or has other content: a pod that needs it would wait for ever."""
 
 
+@dataclass(eq=False)
 class ClaimTemplates:
     """The templates of all namespaces.
 
-    Args:
-        api: the API server.
-        log: for what fails.
+    Attributes:
         templates_in: returns the templates that a pod with annotations needs, as its status says.
         most: returns the most templates of a namespace.
         clock: monotonic seconds.
         now: seconds since 1970.
-
-    Attributes:
         templates, pods: have to be run.
         counts: what became of requests: `created`, `existed`, `refused`, `late`, `repaired`, `deleted`.
         bugs: how many unforeseen errors there were in repairs.
     """
 
-    def __init__(
-        self,
-        api: Api,
-        log: FilteringBoundLogger,
-        templates_in: Callable[[ObjectMetadata], Collection[ClaimTemplate]],
-        *,
-        most: Callable[[], int] = lambda: TEMPLATES,
-        config: WatchConfig | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
-    ) -> None:
+    api: Api
+    _log: FilteringBoundLogger
+    templates_in: Callable[[ObjectMetadata], Collection[ClaimTemplate]]
+    _: KW_ONLY
+    most: Callable[[], int] = lambda: TEMPLATES
+    config: WatchConfig | None = None
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.bugs = 0
-        self._api = api
-        self._log = log
-        self._templates_in = templates_in
-        self._most = most
-        self._clock = clock
-        self._now = now
-        self._requests: SharedRequests[None] = SharedRequests(
-            REMEMBERED, lambda error: isinstance(error, RefusedError), clock
-        )
-        self._clearing: SharedRequests[None] = SharedRequests(
-            REMEMBERED, lambda error: isinstance(error, RefusedError), clock
-        )
+        self._requests: SharedRequests[None] = SharedRequests(REMEMBERED, _is_refusal, self.clock)
+        self._clearing: SharedRequests[None] = SharedRequests(REMEMBERED, _is_refusal, self.clock)
         self._free = asyncio.Semaphore(AT_ONCE)
         self._making = 0
         self._making_in: Counter[str] = Counter()
-        self._there: dict[str, set[str]] = {}
+        self._there: defaultdict[str, set[str]] = defaultdict(set)
         self._waiting: dict[str, dict[str, None]] = {}
         self._not_before: dict[str, float] = {}
         self._unused: dict[str, float] = {}
-        self.templates: Reflector[_TemplateObject, _TemplateView] = Reflector(
-            api,
+        follow = partial(Reflector, self.api, query=SELECTOR, config=self.config, clock=self.clock, log=self._log)
+        self.templates: Reflector[_TemplateObject, _TemplateView] = follow(
             f"{GROUP}/{RESOURCE}",
             _TemplateObject,
-            _view,
-            log,
+            lambda each: _TemplateView(each.genuine, each.metadata.creation_timestamp),
             changed=self._templates_changed,
-            query=SELECTOR,
-            config=config,
-            clock=clock,
         )
-        self.pods: Reflector[ClaimingPod, _PodView] = Reflector(
-            api,
-            PODS,
-            ClaimingPod,
-            _pod_view,
-            log,
-            changed=self._pods_changed,
-            query=SELECTOR,
-            config=config,
-            clock=clock,
-        )
+        self.pods: Reflector[ClaimingPod, _PodView] = follow(PODS, ClaimingPod, _pod_view, changed=self._pods_changed)
 
     def known(self, namespace: str, needed: Sequence[ClaimTemplate]) -> bool:
         """Whether templates are there, as they have to be; called for every pod that needs some."""
@@ -298,11 +253,11 @@ class ClaimTemplates:
         known = self.templates.objects.get(key)
         if known is not None:
             if not known.genuine:
-                raise RefusedError(_planted(needed.name))
+                raise RefusedError(PLANTED.format(needed.name))
             return None
         task = self._requests.get(key)
         size = MAKING + len(needed.spec_json)
-        if task is None and self._making + size <= MAX_MAKING and self._making_in[namespace] < self._most():
+        if task is None and self._making + size <= MAX_MAKING and self._making_in[namespace] < self.most():
             self._making += size
             self._making_in[namespace] += 1
             task = self._requests.start(key, self._make(namespace, needed))
@@ -340,7 +295,7 @@ class ClaimTemplates:
             RefusedError: pods name all those that are there.
             ApiError: nothing is known of it.
         """
-        while name not in self._there.get(namespace, ()) and self._is_full(namespace):
+        while name not in self._there[namespace] and self._is_full(namespace):
             task = self._clearing.get(namespace)
             if task is None or (task.done() and task.exception() is None):
                 task = self._clearing.start(namespace, self._clear(namespace))
@@ -348,10 +303,10 @@ class ClaimTemplates:
             error = task.exception()
             if error is not None:  # another one: as above
                 raise RefusedError(str(error)) if isinstance(error, RefusedError) else error
-        self._count(namespace, name)
+        self._there[namespace].add(name)
 
     def _is_full(self, namespace: str) -> bool:
-        return len(self._there.get(namespace, ())) >= self._most()
+        return len(self._there[namespace]) >= self.most()
 
     async def _clear(self, namespace: str) -> None:
         """Delete the oldest templates of a namespace that no pod names.
@@ -360,10 +315,10 @@ class ClaimTemplates:
             RefusedError: there are none.
         """
         unused = sorted(await self._unused_in(namespace), key=lambda found: (found.creation_timestamp, found.name))
-        too_many = len(self._there.get(namespace, ())) - self._most()
+        too_many = len(self._there[namespace]) - self.most()
         await self._delete_all(namespace, unused[: max(0, too_many) + CLEARED])
         if self._is_full(namespace):
-            raise RefusedError(_full(self._most()))
+            raise RefusedError(FULL.format(self.most()))
 
     async def _create(self, namespace: str, needed: ClaimTemplate) -> Literal["created", "existed"]:
         """Create one, or find that it is there.
@@ -373,16 +328,16 @@ class ClaimTemplates:
             ApiError: nothing is known of it.
         """
         path = _path(namespace)
-        body = needed.manifest("", {CLAIM: "true"})
         async with self._free:
-            answer = await self._api.request("POST", path, query=AS_MANAGER, body=body)
+            answer = await self.api.request("POST", path, query=AS_MANAGER, body=needed.manifest("", {CLAIM: "true"}))
             existed = answer.status == HTTPStatus.CONFLICT
             if existed:
-                answer = await self._api.request("GET", f"{path}/{needed.name}")
+                answer = await self.api.request("GET", f"{path}/{needed.name}")
             try:
-                found, name = read_as(path, answer.accepted(), _decode)
+                found = read_as(path, answer.accepted(), _decode_template)
+                name = template_name(found.spec)
             except UnreadableError as error:
-                raise RefusedError(_planted(needed.name)) from error
+                raise RefusedError(PLANTED.format(needed.name)) from error
             except StatusError as error:
                 if is_temporary(error) or (existed and error.status == HTTPStatus.NOT_FOUND):
                     raise
@@ -390,10 +345,9 @@ class ClaimTemplates:
                 raise RefusedError(message) from error
             if name == needed.name:
                 return "existed" if existed else "created"
-            if existed:
-                raise RefusedError(_planted(needed.name))
-            await self._delete(namespace, found)
-            raise RefusedError(_changed_by_server(needed.name))
+            if not existed:
+                await self._delete(namespace, found.metadata)
+            raise RefusedError((PLANTED if existed else CHANGED_BY_SERVER).format(needed.name))
 
     async def run(self) -> None:
         """Follow the cluster, make up for what is missing and delete what is unused, until cancelled."""
@@ -407,7 +361,7 @@ class ClaimTemplates:
 
     async def repair(self) -> None:
         """Create what pods wait for, and what is not there; in each namespace in turn, and what was tried last comes last."""
-        now = self._clock()
+        now = self.clock()
         for pod in itertools.islice(self._due(now), MAX_REPAIRS):
             self._not_before[pod] = now + RETRY
             namespace, _, name = pod.partition("/")
@@ -415,8 +369,8 @@ class ClaimTemplates:
             pods.pop(pod, None)
             self._waiting[namespace] = {**pods, pod: None}
             try:
-                answer = await self._api.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
-                needed = self._templates_in(read_as(pod, answer.accepted(), _decode_pod).metadata)
+                answer = await self.api.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+                needed = self.templates_in(read_as(pod, answer.accepted(), _decode_pod).metadata)
                 absent = set(self._missing(pod))
                 missing = [each for each in needed if each.name in absent]
                 await self.provide(namespace, missing)
@@ -452,13 +406,14 @@ class ClaimTemplates:
 
         A pod that is admitted at that moment gets its template again by `repair`: each is created as it was.
         """
-        now = self._clock()
+        now = self.clock()
         named = {f"{pod.partition('/')[0]}/{name}" for pod, view in self.pods.objects.items() for name in view.named}
-        known = self.templates.objects.items()
-        self._unused = {key: self._unused.get(key, now) for key, view in known if view.genuine and key not in named}
+        known = self.templates.objects
+        unused = {key for key, view in known.items() if view.genuine and key not in named}
+        self._unused = {key: self._unused.get(key, now) for key in unused}
         old: defaultdict[str, set[str]] = defaultdict(set)
         for key, since in self._unused.items():
-            if now - since >= UNUSED and self._is_old(self.templates.objects[key].created):
+            if now - since >= UNUSED and self._is_old(known[key].created):
                 namespace, _, name = key.partition("/")
                 old[namespace].add(name)
         for namespace, names in old.items():
@@ -472,7 +427,7 @@ class ClaimTemplates:
                 await self._delete_all(namespace, [each for each in found if self._is_old(each.creation_timestamp)])
 
     def _is_old(self, created: str) -> bool:
-        return "" < created < dt.datetime.fromtimestamp(self._now() - KEPT, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return "" < created < dt.datetime.fromtimestamp(self.now() - KEPT, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     async def _unused_in(self, namespace: str) -> list[ObjectMetadata]:
         """The templates of a namespace with our label, a name of ours and its content, that no pod names, whatever its labels.
@@ -480,26 +435,25 @@ class ClaimTemplates:
         Raises:
             ApiError: as for a request.
         """
-        path = _path(namespace)
-        templates = ObjectReader(path, _TemplateObject, lambda each: (each.metadata, _is_genuine(each)))
-        ours = {
-            metadata.name: metadata
-            async for page in pages(self._api, path, templates, SELECTOR)
-            for metadata, genuine in page.items
-            if (metadata.labels or {}).get(CLAIM) == "true" and genuine
-        }
+        ours = {each.name: each for each in await self._ours_in(namespace)}
         # The watch may still show them.
         known = self.templates.objects
-        for name in tuple(self._there.get(namespace, ())):
-            if name not in ours and f"{namespace}/{name}" in known:
+        for name in self._there[namespace] - ours.keys():
+            if f"{namespace}/{name}" in known:
                 self._gone(namespace, name)
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
-        async for pods in pages(self._api, path, ObjectReader(path, ClaimingPod, _named)):
+        async for pods in pages(self.api, path, ObjectReader(path, ClaimingPod, ClaimingPod.named)):
             if pods.unread:
                 return []  # whatever it names
             for name in itertools.chain.from_iterable(pods.items):
                 ours.pop(name, None)
         return [each for each in ours.values() if each.deletion_timestamp is None]
+
+    async def _ours_in(self, namespace: str) -> list[ObjectMetadata]:
+        path = _path(namespace)
+        reader = ObjectReader(path, _TemplateObject, lambda each: (each.metadata, each.genuine))
+        found = [each async for page in pages(self.api, path, reader, SELECTOR) for each in page.items]
+        return [each for each, genuine in found if genuine and (each.labels or {}).get(CLAIM) == "true"]
 
     async def _delete_all(self, namespace: str, found: Sequence[ObjectMetadata]) -> None:
         for first in range(0, len(found), AT_ONCE):
@@ -509,7 +463,7 @@ class ClaimTemplates:
         """Delete one, unless it is another by now, or was changed."""
         same = {"uid": found.uid, "resourceVersion": found.resource_version}
         try:
-            answer = await self._api.request("DELETE", f"{_path(namespace)}/{found.name}", body={"preconditions": same})
+            answer = await self.api.request("DELETE", f"{_path(namespace)}/{found.name}", body={"preconditions": same})
             answer.accepted()
         except ApiError as error:
             if not isinstance(error, StatusError) or error.status != HTTPStatus.NOT_FOUND:
@@ -520,21 +474,18 @@ class ClaimTemplates:
         self._gone(namespace, found.name)
         self._requests.forget(f"{namespace}/{found.name}")
 
-    def _count(self, namespace: str, name: str) -> None:
-        self._there.setdefault(namespace, set()).add(name)
-
     def _gone(self, namespace: str, name: str) -> None:
-        there = self._there.get(namespace, set())
+        there = self._there[namespace]
         there.discard(name)
         if not there:
-            self._there.pop(namespace, None)
+            del self._there[namespace]
 
     def _templates_changed(self, keys: Collection[str]) -> None:
         for key in keys:
             namespace, _, name = key.partition("/")
             view = self.templates.objects.get(key)
             if view is not None and view.genuine:
-                self._count(namespace, name)
+                self._there[namespace].add(name)
             else:
                 self._gone(namespace, name)
 
@@ -553,6 +504,10 @@ class ClaimTemplates:
 
 def _path(namespace: str) -> str:
     return f"{GROUP}/namespaces/{quote(namespace, safe='')}/{RESOURCE}"
+
+
+def _is_refusal(error: BaseException) -> bool:
+    return isinstance(error, RefusedError)
 
 
 async def _every(seconds: float, do: Callable[[], Awaitable[None]]) -> None:
