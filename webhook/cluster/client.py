@@ -456,19 +456,6 @@ def read_as(path: str, body: bytes, decoder: Callable[[bytes], T]) -> T:
         raise UnreadableError(f"{path}: {error}") from error.__cause__
 
 
-async def apply_bare(api: Api, path: str, bare: Object) -> Answer:
-    """Create an object without content, unless there is one.
-
-    By a server-side apply, which is a PATCH of its name: unlike for other requests that create, a Role can permit just that.
-    """
-    return await api.request("PATCH", path, query=AS_MANAGER, body=bare, content_type="application/apply-patch+yaml")
-
-
-async def replace_object(api: Api, path: str, changed: Object) -> Answer:
-    """Replace an object, if it still has the version in the metadata of what replaces it."""
-    return await api.request("PUT", path, query=AS_MANAGER, body=changed)
-
-
 @dataclass(frozen=True, slots=True)
 class NamedObject:
     """An object of a known name that several replicas write, without a leader.
@@ -479,29 +466,30 @@ class NamedObject:
     Attributes:
         api: the API server.
         path: of the object.
-        bare: the object without content.
     """
 
     api: Api
     path: str
-    bare: Object
 
     async def read(self) -> Object | None:
         """Read it; None if there is none."""
         answer = await self.api.request("GET", self.path)
         return None if answer.status == HTTPStatus.NOT_FOUND else answer.object()
 
-    async def create(self) -> Object | None:
+    async def create(self, bare: Object) -> Object | None:
         """Make it without content and return it, or what another replica has made; None if that was at the same moment.
 
+        By a server-side apply, a PATCH of its name: unlike for other requests that create, a Role can permit just that.
         It is filled afterwards, by `replace`: an apply would overwrite what another replica has just written.
         """
-        answer = await apply_bare(self.api, self.path, self.bare)
+        answer = await self.api.request(
+            "PATCH", self.path, query=AS_MANAGER, body=bare, content_type="application/apply-patch+yaml"
+        )
         return None if answer.status == HTTPStatus.CONFLICT else answer.object()
 
     async def replace(self, changed: Object) -> Object | None:
         """Replace it, if it still has the version in the metadata of what replaces it; None if it has not, or is gone."""
-        answer = await replace_object(self.api, self.path, changed)
+        answer = await self.api.request("PUT", self.path, query=AS_MANAGER, body=changed)
         return None if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND} else answer.object()
 
 

@@ -21,17 +21,13 @@ from certs.store import Snapshot
 from certs.x509 import StoreError
 from webhook import labels
 from webhook.cluster.client import (
-    Answer,
     Api,
     ApiError,
+    NamedObject,
     Object,
     ObjectMetadata,
     StatusError,
-    UnreadableError,
-    apply_bare,
     owner_reference,
-    read_as,
-    replace_object,
 )
 from webhook.cluster.reflector import Reflector, WatchConfig
 
@@ -46,9 +42,6 @@ _ABSENT: Final = ""
 
 _ABOUT_CONTENT: Final = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 """Errors whose message may repeat what was sent."""
-
-
-_decode = msgspec.json.Decoder(Object).decode
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -83,7 +76,7 @@ class SecretStore:
         self._owner = owner
         self._name = name
         collection = f"/api/v1/namespaces/{namespace}/secrets"
-        self._path = f"{collection}/{name}"
+        self._object = NamedObject(api, f"{collection}/{name}")
         self._place = f"secret {namespace}/{name}"
         self._found: Object = {}
         self._version = _ABSENT
@@ -110,11 +103,7 @@ class SecretStore:
         Raises:
             StoreError: it cannot be read.
         """
-        answer = await self._done(self._api.request("GET", self._path))
-        if answer.status == HTTPStatus.NOT_FOUND:
-            self._found, self._version = {}, _ABSENT
-            return Snapshot(None, _ABSENT)
-        self._remember(answer)
+        await self._remember(self._object.read())
         encoded = self._found.get("data") or {}
         try:
             files = {name: base64.b64decode(encoded[name]) for name in FILES if encoded.get(name)}
@@ -142,11 +131,7 @@ class SecretStore:
         annotations = {**_annotations(self._found), labels.ROTATE: request or None}
         kept = {name: value for name, value in annotations.items() if value is not None}
         changed = {**self._found, "metadata": {**self._found["metadata"], "annotations": kept}, "data": data}
-        answer = await self._done(replace_object(self._api, self._path, changed))
-        if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
-            return False
-        self._remember(answer)
-        return True
+        return await self._remember(self._object.replace(changed), keep=True)
 
     async def changed(self) -> None:
         """Return when the watch has received another version than the one last read or written."""
@@ -158,7 +143,7 @@ class SecretStore:
 
     async def _create(self) -> bool:
         """Apply an empty Secret; False if there is one with content."""
-        owner = await self._done(owner_reference(self._api, self._owner))
+        owner = await self._answer(owner_reference(self._api, self._owner))
         empty = {
             "apiVersion": "v1",
             "kind": "Secret",
@@ -166,31 +151,32 @@ class SecretStore:
             "type": TYPE,
             "data": {CERTIFICATE: "", KEY: ""},
         }
-        answer = await self._done(apply_bare(self._api, self._path, empty))
-        if answer.status == HTTPStatus.CONFLICT:
-            return False
-        self._remember(answer)
-        return not any((self._found.get("data") or {}).values())
+        made = await self._remember(self._object.create(empty), keep=True)
+        return made and not any((self._found.get("data") or {}).values())
 
-    async def _done(self, request: Awaitable[T]) -> T:
-        try:
-            return await request
-        except ApiError as error:
-            raise StoreError(self._place, str(error)) from error
-
-    def _remember(self, answer: Answer) -> None:
-        """Remember the Secret in an answer.
+    async def _remember(self, request: Awaitable[Object | None], *, keep: bool = False) -> bool:
+        """Remember the Secret in an answer, or that there is none unless to `keep` what is known; return whether there is one.
 
         Raises:
-            StoreError: the answer contains none.
+            StoreError: there is no answer, or it contains no Secret.
         """
+        found = await self._answer(request)
+        if found is None and keep:
+            return False
         try:
-            found = read_as(self._path, answer.accepted(), _decode)
-            self._found, self._version = found, str(found["metadata"]["resourceVersion"])
+            self._version = _ABSENT if found is None else str(found["metadata"]["resourceVersion"])
+        except (KeyError, TypeError):
+            raise StoreError(self._place, "the API server's answer is not a Secret") from None
+        self._found = found or {}
+        return found is not None
+
+    async def _answer(self, request: Awaitable[T]) -> T:
+        try:
+            return await request
         except StatusError as error:
             raise StoreError(self._place, _why(error)) from None
-        except (UnreadableError, KeyError, TypeError):
-            raise StoreError(self._place, "the API server's answer is not a Secret") from None
+        except ApiError as error:
+            raise StoreError(self._place, str(error)) from error
 
 
 def _annotations(secret: Object) -> dict[str, str]:

@@ -12,24 +12,18 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
 from certs.report import Report, ReportKind
-from certs.rotation import BUNDLE
-from certs.store import Directory
-from certs.x509 import CA_LIFE, STATIC_CA_LIFE
-from webhook.admission import decide
 from webhook.admission.claims import claims_in_status
 from webhook.admission.decision import Decision, Namespace
 from webhook.admission.eligibility import opted_in, owner_of
 from webhook.admission.engine import denied
 from webhook.cluster.claims import ClaimTemplates, RefusedError
-from webhook.cluster.client import Api, ApiError, ConfigurationError, ObjectMetadata
-from webhook.cluster.connection import RELEASE_NAMESPACE, connect, in_cluster_namespace
+from webhook.cluster.client import Api, ApiError, ObjectMetadata
 from webhook.cluster.events import MAX_MESSAGE, EventQueue, OwnerEvents, Subject, WorkloadEvent
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView
 from webhook.cluster.policy.choose import PolicyOutcome
@@ -42,14 +36,11 @@ from webhook.cluster.registration.wanted import (
     KINDS,
     MUTATING,
     NAME,
-    PATH,
     VALIDATING,
     ConfigurationKind,
     RegistrationMode,
-    ServiceReference,
     Site,
     Wanted,
-    is_address,
     wanted_by,
 )
 from webhook.cluster.registration.writer import RegistrationReport, Writer, bundles_in, watch_registration
@@ -64,20 +55,6 @@ from webhook.pod import Metadata, Pod
 from webhook.reasons import Finding, Reason
 from webhook.replica.background import Background
 from webhook.replica.certificates import Certificates
-from webhook.replica.run import (
-    LOOPBACK,
-    Announce,
-    CertificateOptions,
-    Options,
-    Service,
-    StartError,
-    certificates_of,
-    logger,
-    run_to_end,
-    serve_until_stopped,
-    serving_names,
-    started,
-)
 from webhook.request import ClaimTemplate
 from webhook.review import fitting
 from webhook.server.logs import Throttle
@@ -212,7 +189,7 @@ class InCluster:
             watch_registration(api, self._registration_changed, log, kind) for kind in KINDS
         )
         self.certificates.republished = self._republished
-        self.certificates.troubled = self._troubled
+        self.certificates.troubled = self._report_certificates
         self._matched_names: MatchedNames = matched_names_of(builtin)
         self._replaced: deque[tuple[float, Policy]] = deque(maxlen=MAX_REPLACED)
 
@@ -464,18 +441,18 @@ class InCluster:
         self._matched_names = matched_names_of(policy)
         self._each(lambda writer: writer.adopt(wanted_by(policy, writer.required.kind)))
 
-    def _report_registration(self, subject: Subject, notice: RegistrationReport) -> None:
-        log = self._log.warning if notice.kind.warning else self._log.info
-        log("registration", kind=notice.kind.value, message=notice.message)
-        if notice.kind.warning:
-            reason = notice.kind.name.title().replace("_", "")
-            self._events.put(subject, f"Registration{reason}", notice.message)
+    def _report_registration(self, subject: Subject, report: RegistrationReport) -> None:
+        log = self._log.warning if report.kind.warning else self._log.info
+        log("registration", kind=report.kind.value, message=report.message)
+        if report.kind.warning:
+            reason = report.kind.name.title().replace("_", "")
+            self._events.put(subject, f"Registration{reason}", report.message)
 
-    def _troubled(self, notice: Report[ReportKind]) -> None:
+    def _report_certificates(self, report: Report[ReportKind]) -> None:
         subject = _subject(MUTATING)
         if self.secret is not None:
             subject = Subject("v1", "Secret", self.release_namespace, SECRET, "", "")
-        self._events.put(subject, f"Certificate{notice.kind.name.title()}", notice.message)
+        self._events.put(subject, f"Certificate{report.kind.name.title()}", report.message)
 
 
 def _unread(candidate: ConfigMap, namespace: str, release: str) -> Decision | None:
@@ -492,84 +469,3 @@ def _unread(candidate: ConfigMap, namespace: str, release: str) -> Decision | No
 
 def _namespace(view: NamespaceView) -> Namespace:
     return Namespace(view.name, view.labels, view.annotations)
-
-
-CA_NAME: Final = "vgpu-webhook CA"
-
-
-def serve_clustered(
-    options: Options, where: ClusterOptions, certificate_options: CertificateOptions, log_level: str, announce: Announce
-) -> None:
-    """Serve until the process is to end.
-
-    Raises:
-        StartError: the options contradict each other, no cluster is configured, or an endpoint is not available.
-    """
-    own = in_cluster_namespace()
-    release_namespace = where.release_namespace or own or RELEASE_NAMESPACE
-    address = _address(where, own)
-    site = Site(address, b"", release_namespace, certificate_options.inject_ca_from)
-    log = logger(log_level)
-    certificates = certificates_of(certificate_options, log, watched=True)
-
-    life = CA_LIFE if RegistrationMode(where.registration) is RegistrationMode.MANAGED else STATIC_CA_LIFE
-
-    async def work() -> None:
-        secret, trusted = None, ""
-        if certificate_options.certificate_dir is not None:
-            directory = Directory(certificate_options.certificate_dir)
-            certificates.follow(directory, [_called(address), *certificate_options.extra_names])
-            trusted = str(directory.path / BUNDLE)
-        elif certificate_options.state_dir is not None:
-            directory = Directory(certificate_options.state_dir)
-            names = [_called(address), *serving_names(options.listen)]
-            certificates.keep(directory, certificate_options.rules(CA_NAME, names, life))
-            await started(certificates)
-            trusted = str(directory.path / BUNDLE)
-        try:
-            api = await connect(where.kubeconfig)
-        except ConfigurationError as error:
-            raise StartError(str(error)) from error
-        try:
-            if certificates.upkeep is None:
-                secret = SecretStore(api, release_namespace, SECRET, log, owner=WEBHOOK)
-                # The same on all replicas: with the name of a machine, each would make a certificate of its own.
-                names = [_called(address), *LOOPBACK]
-                certificates.keep(secret, certificate_options.rules(CA_NAME, names, life))
-                trusted = f"{BUNDLE} of the {secret.place}"
-            cluster = InCluster(api, release_namespace, site, where, log, certificates=certificates, secret=secret)
-            service = Service(decide, cluster.current, cluster, "baseline", certificates, log, cluster=cluster)
-            await serve_until_stopped(service, options, lambda addresses: announce(addresses, trusted))
-        finally:
-            await api.close()
-
-    run_to_end(work())
-
-
-def _address(where: ClusterOptions, own: str | None) -> ServiceReference | str:
-    if where.url is not None and where.service is not None:
-        raise StartError("--url and --service exclude each other: use one of them")
-    if where.url is not None:
-        if not is_address(where.url):
-            raise StartError(
-                f"--url {where.url}: must be an https URL with the path {PATH}, without query and user, "
-                f"such as https://127.0.0.1:8443{PATH}"
-            )
-        return where.url
-    if where.service is not None:
-        namespace, slash, name = where.service.partition("/")
-        if not (slash and namespace and name):
-            raise StartError(f"--service {where.service}: write NAMESPACE/NAME")
-        return ServiceReference(namespace, name)
-    if own is None:
-        raise StartError(
-            "outside a pod, API servers need the webhook's address: add --url, such as https://127.0.0.1:8443/mutate"
-        )
-    return ServiceReference(where.release_namespace or own, WEBHOOK)
-
-
-def _called(address: ServiceReference | str) -> str:
-    """The name by which API servers call."""
-    if isinstance(address, str):
-        return urlsplit(address).hostname or ""
-    return f"{address.name}.{address.namespace}.svc"

@@ -201,7 +201,8 @@ def serve(
         with _failures():
             serve_standalone(options, policy, known, certificate_options, log_level, announce=_announce)
         return
-    from webhook.replica.in_cluster import ClusterOptions, serve_clustered
+    from webhook.replica.clustered import serve_clustered
+    from webhook.replica.in_cluster import ClusterOptions
 
     of_files = {"mappings": mappings, "settings": settings, "namespaces": namespaces}
     _reject(of_files, "a cluster: ConfigMaps and Namespaces are used instead (or add --standalone)")

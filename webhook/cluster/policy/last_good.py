@@ -30,6 +30,7 @@ class Record(NamedTuple):
     version: str = ""
 
 
+BARE: Final = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": LAST_GOOD_NAME}}
 NOTHING: Final = Record({})
 
 
@@ -50,9 +51,8 @@ class LastGood:
     def __init__(self, api: Api, namespace: str, owner: str | None = None) -> None:
         self._api = api
         self._owner = owner
-        self._bare = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": LAST_GOOD_NAME}}
         path = f"/api/v1/namespaces/{namespace}/configmaps/{LAST_GOOD_NAME}"
-        self._object = NamedObject(api, path, self._bare)
+        self._object = NamedObject(api, path)
         self._current: Record | None = None
         self._known: deque[str] = deque(maxlen=KNOWN_VERSIONS)
 
@@ -88,7 +88,7 @@ class LastGood:
             if texts == current.texts:
                 return current
             if not current.version:
-                made = await self._object.create()
+                made = await self._object.create(BARE)
                 self._current = None if made is None else self._remember(_record(made))
                 continue
             owner = await owner_reference(self._api, self._owner)
@@ -98,7 +98,7 @@ class LastGood:
                 "resourceVersion": current.version,
                 **({} if owner is None else {"ownerReferences": [owner]}),
             }
-            changed = {**self._bare, "metadata": metadata, "data": dict(sorted(texts.items()))}
+            changed = {**BARE, "metadata": metadata, "data": dict(sorted(texts.items()))}
             written = await self._object.replace(changed)
             if written is not None:
                 return self._remember(_record(written))

@@ -2,7 +2,7 @@
 
 Compilation runs in a thread beside the reviews, and the new policy replaces the old one by one assignment. Writes that
 fail (Events, the record of the last good documents) are retried, and delay nothing else. Each change of a verdict is
-told once, by a log line and an Event.
+reported once, by a log line and an Event.
 """
 
 import asyncio
@@ -125,7 +125,7 @@ class LivePolicy:
         self.faults = PolicyFaults()
         self._verdicts: dict[str, Verdict] = {}
         record = Subject("v1", "ConfigMap", self.namespace, LAST_GOOD_NAME, "", "")
-        self._told: Reporter[str] = Reporter(lambda told: self.events.put(record, *told))
+        self._reporter: Reporter[str] = Reporter(lambda report: self.events.put(record, *report))
         self._record = LastGood(self.api, self.namespace, self.owner)
         self._unstored = asyncio.Event()
         self._memo = DocumentCache()
@@ -185,7 +185,7 @@ class LivePolicy:
         if stored is None:
             if self.outcome is not None and self.outcome.accepted:
                 self._log.warning("last_good_restored")
-                self._told.report("LastGoodRestored", RECORD_GONE)
+                self._reporter.report("LastGoodRestored", RECORD_GONE)
             self._unstored.set()
         elif record is not None:
             self._adopt(record)
@@ -199,7 +199,7 @@ class LivePolicy:
         if any(record.texts.get(name, text) != text for name, text in remembered.items() if name not in in_force):
             self._compile_again()
         else:
-            self._tell_invalid(frozenset())
+            self._report_invalid(frozenset())
 
     async def _compile_repeatedly(self) -> None:
         while True:
@@ -212,7 +212,7 @@ class LivePolicy:
             except Exception as error:  # noqa: BLE001  (the policy stays in force)
                 self._log.error("policy_not_compiled", **error_fields(error))
                 self.faults = replace(self.faults, not_compiled=True)
-                self._told.report_once("PolicyNotCompiled", NOT_COMPILED)
+                self._reporter.report_once("PolicyNotCompiled", NOT_COMPILED)
             else:
                 self._activate(outcome)
 
@@ -221,7 +221,7 @@ class LivePolicy:
         async with self._compiling:
             invalid = await asyncio.to_thread(invalid_in, adopted, self._last_good, self._memo)
         if adopted:
-            self._tell_invalid(invalid)
+            self._report_invalid(invalid)
         valid = {name: text for name, text in adopted.items() if name not in invalid}
         self._last_good = {**self._last_good, **valid}
         present = self._present()
@@ -241,7 +241,7 @@ class LivePolicy:
         self.compilations += 1
         self._last_good = outcome.accepted
         self.faults = replace(self.faults, not_compiled=False)
-        self._told.forget("PolicyNotCompiled")
+        self._reporter.forget("PolicyNotCompiled")
         if before is None or before.policy.digest != outcome.policy.digest:
             self.in_force(outcome.policy)
             rejected = sum(not verdict.accepted for verdict in outcome.verdicts)
@@ -249,12 +249,12 @@ class LivePolicy:
         if not outcome.has_settings and (before is None or before.has_settings):
             self._log.warning("settings_missing", bare_devices="whole")
         self.ready.set()
-        self._tell_verdicts(outcome.verdicts)
+        self._report_verdicts(outcome.verdicts)
         if self.faults.invalid & outcome.in_force or before is None or before.accepted != outcome.accepted:
             self._unstored.set()
 
-    def _tell_verdicts(self, verdicts: Iterable[Verdict]) -> None:
-        """Tell what is new: documents that are rejected, or accepted again."""
+    def _report_verdicts(self, verdicts: Iterable[Verdict]) -> None:
+        """Report what is new: documents that are rejected, or accepted again."""
         before, self._verdicts = self._verdicts, {verdict.config_map.name: verdict for verdict in verdicts}
         for name, verdict in self._verdicts.items():
             last = before.get(name)
@@ -285,11 +285,11 @@ class LivePolicy:
             message = f"In force: {verdict.instead}. {'; '.join(map(str, verdict.problems))}"
             self.events.put(subject, f"{kind}Rejected", message)
 
-    def _tell_invalid(self, names: frozenset[str]) -> None:
+    def _report_invalid(self, names: frozenset[str]) -> None:
         self.faults = replace(self.faults, invalid=names)
         if names:
             self._log.warning("last_good_invalid", config_maps=sorted(names))
-        self._told.report_while(names, "LastGoodInvalid", f"{INVALID_RECORD}: {', '.join(sorted(names))}")
+        self._reporter.report_while(names, "LastGoodInvalid", f"{INVALID_RECORD}: {', '.join(sorted(names))}")
 
     async def _store_repeatedly(self) -> None:
         while True:
@@ -308,7 +308,7 @@ class LivePolicy:
         self.faults = replace(self.faults, left_out=len(left_out))
         if left_out:
             self._log.warning("last_good_full", left_out=len(left_out))
-        self._told.report_while(left_out, "LastGoodFull", f"{RECORD_FULL}: {', '.join(sorted(left_out))}")
+        self._reporter.report_while(left_out, "LastGoodFull", f"{RECORD_FULL}: {', '.join(sorted(left_out))}")
         return record
 
     async def _persistently(self, event: str, operation: Callable[[], Awaitable[Record]]) -> Record | None:

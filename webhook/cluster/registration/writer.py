@@ -190,13 +190,10 @@ class Writer:
         self.as_desired: bool | None = None
         kind = self.required.kind
         self._subject = f"the {kind.noun} {NAME}"
-        self._told: Reporter[Matter] = Reporter(
-            lambda told: self.report(Report(told.kind, shortened(told.message, MAX_MESSAGE)))
+        self._reporter: Reporter[Matter] = Reporter(
+            lambda each: self.report(Report(each.kind, shortened(each.message, MAX_MESSAGE)))
         )
-        # After an apply that owns no field, the API server would not record managers of fields.
-        metadata = {"name": NAME, "labels": {"app.kubernetes.io/managed-by": "vgpu-webhook"}}
-        bare = {"apiVersion": API_VERSION, "kind": kind.kind, "metadata": metadata}
-        self._object = NamedObject(self.api, f"{kind.collection}/{NAME}", bare)
+        self._object = NamedObject(self.api, f"{kind.collection}/{NAME}")
         self._stored: Stored | None = None
         self._last: Pass | None = None
         self._failing_open = False
@@ -261,10 +258,10 @@ class Writer:
             except ApiError as error:
                 if not isinstance(error, UnreachableError):
                     self.as_desired = False
-                self._told.report_once(Matter.FAILED, f"{self._subject} cannot be updated: {error}")
+                self._reporter.report_once(Matter.FAILED, f"{self._subject} cannot be updated: {error}")
                 return self._backoff.failed()
             self._backoff.reset()
-            self._told.forget(Matter.FAILED)
+            self._reporter.forget(Matter.FAILED)
             return wait
 
     async def _attempt(self) -> float | None:
@@ -281,7 +278,7 @@ class Writer:
         if stored.object is None and owner is None and self._owned:
             # A configuration written now would outlive its release, and block pods forever.
             what = f"{self._subject} is not created again: the ClusterRole {self.owner} is gone"
-            self._told.report_once(Matter.REMOVED, what)
+            self._reporter.report_once(Matter.REMOVED, what)
             self.as_desired = False
             return REPAIR_PAUSES[1]
         self._owned = self._owned or owner is not None
@@ -309,7 +306,7 @@ class Writer:
         if repair and (wait := pace.wait(self.clock())) > 0:
             self.as_desired = not now.urgent
             if pace.count_in_a_row(self.clock()) >= CONTESTED:
-                self._tell_contested(now, change)
+                self._report_contested(now, change)
             return wait
         written = await (self._create if now.stored.object is None else self._object.replace)(configuration)
         if written is None:
@@ -317,15 +314,18 @@ class Writer:
         if repair:
             self.repairs[change] += 1
             pace.made(self.clock())
-            self._tell_repaired(now, change, first=pace.count_in_a_row(self.clock()) == 1)
+            self._report_repaired(now, change, first=pace.count_in_a_row(self.clock()) == 1)
         self._observe(written)
-        self._told.forget(Matter.WRITTEN, Matter.REMOVED)
+        self._reporter.forget(Matter.WRITTEN, Matter.REMOVED)
         deed = "brought up to date" if change is Change.REPAIRED and not repair else change.value
-        self._told.report_once(Matter.WRITTEN, f"{self._subject} was {deed}")
+        self._reporter.report_once(Matter.WRITTEN, f"{self._subject} was {deed}")
         return self._settle(now, written)
 
     async def _create(self, configuration: Object) -> Object | None:
-        made = await self._object.create()
+        # After an apply that owns no field, the API server would not record managers of fields.
+        metadata = {"name": NAME, "labels": {"app.kubernetes.io/managed-by": "vgpu-webhook"}}
+        kind = self.required.kind.kind
+        made = await self._object.create({"apiVersion": API_VERSION, "kind": kind, "metadata": metadata})
         if made is None or made.get("webhooks"):
             return None
         metadata = {**made["metadata"], **configuration["metadata"]}
@@ -339,20 +339,22 @@ class Writer:
         answered = self._failing_open and not fails_open(configuration, now.wanted)
         return not answered and not (last.held and not now.held)
 
-    def _tell_repaired(self, now: Pass, change: Change, *, first: bool) -> None:
+    def _report_repaired(self, now: Pass, change: Change, *, first: bool) -> None:
         """Report changes by others, but not those of replicas with different policies."""
         if change not in {Change.CREATED, Change.REPAIRED}:
             return
         if first:
-            self._told.forget(Matter.REPAIRED, Matter.CONTESTED)
+            self._reporter.forget(Matter.REPAIRED, Matter.CONTESTED)
         if deed := now.deed():
-            self._told.report_once(Matter.REPAIRED, f"{self._subject} was {deed} and has been repaired")
+            self._reporter.report_once(Matter.REPAIRED, f"{self._subject} was {deed} and has been repaired")
 
-    def _tell_contested(self, now: Pass, change: Change) -> None:
+    def _report_contested(self, now: Pass, change: Change) -> None:
         what = f"there is now a pause between repairs, of {REPAIR_PAUSES[1]:g} s at most"
         if change.narrows:
             what = "replicas have different policies: nothing is removed for now"
-        self._told.report_once(Matter.CONTESTED, f"{self._subject} was {now.deed() or 'changed'} repeatedly: {what}")
+        self._reporter.report_once(
+            Matter.CONTESTED, f"{self._subject} was {now.deed() or 'changed'} repeatedly: {what}"
+        )
 
     def _settle(self, now: Pass, standing: Object) -> float:
         """Note that everything possible is written; return the seconds until the next pass."""
@@ -362,7 +364,7 @@ class Writer:
         what = f"{self._subject} has failurePolicy {IGNORE}: pods are admitted {until} can answer"
         if not now.everywhere:
             what += "; to see that every replica serves it, list and watch are needed on the pods of the webhook's namespace"
-        self._told.report_while(self._failing_open, Matter.FAILING_OPEN, what)
+        self._reporter.report_while(self._failing_open, Matter.FAILING_OPEN, what)
         if now.held and self.follows is not None and self.follows.steady_in > 0:
             return self.follows.steady_in + MOMENT
         return self._until_next_pass()
@@ -405,7 +407,7 @@ class Writer:
             foreign = {name: terms for name, terms in allowed.items() if terms}
         text = "; ".join(f"{name}: {terms_text(terms)}" for name, terms in foreign.items())
         what = f"foreign terms in the namespace selectors of {NAME} are kept: {text}"
-        self._told.report_while(text, Matter.FOREIGN, what)
+        self._reporter.report_while(text, Matter.FOREIGN, what)
         if stored.is_newer(self.version):
             stored = replace(stored, version=None, digest=None, made_from=None)
         return replace(stored, foreign=foreign)
@@ -418,7 +420,7 @@ class Writer:
         """
         if self.mode is RegistrationMode.STATIC:
             what = f"{self._subject} is maintained by hand, and {sentences(faults)}"
-            self._told.report_while(faults, Matter.LACKING, what)
+            self._reporter.report_while(faults, Matter.LACKING, what)
             return True
         if stored.object is None or not stored.is_newer(self.version):
             return False
@@ -426,7 +428,7 @@ class Writer:
         if forged or (faults and other_writers(stored.object)):
             return False
         what = f"{self._subject} is left to a newer version, but {sentences(faults)}"
-        self._told.report_while(keeps_out(faults), Matter.NEWER, what)
+        self._reporter.report_while(keeps_out(faults), Matter.NEWER, what)
         return True
 
     async def _may_narrow(self, now: Pass) -> bool:
