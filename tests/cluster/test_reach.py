@@ -145,6 +145,15 @@ def test_union_and_what_lacks() -> None:
     assert small.lacks(small) == []
 
 
+def test_what_of_names_is_within_others() -> None:
+    """Those of which the others let every pod through; a pattern is within another one that matches its text."""
+    small = names_set(prefixes=["a.com/gpu"], names=["b.com/x", "c.com/y", "d.com/x-*"], keys=["k", "l", "m-1", "n-*"])
+    large = names_set(prefixes=["a.com/", "b.com/"], names=["d.com/*"], keys=["k", "m-*", "n-*"])
+    within = names_set(prefixes=["a.com/gpu"], names=["b.com/x", "d.com/x-*"], keys=["k", "m-1", "n-*"])
+    assert small.within(large) == within
+    assert large.within(small) == names_set(keys=["k", "n-*"])
+
+
 def test_the_domains_are_those_of_the_keys() -> None:
     """Nothing else is a domain: not that of a mark, a hint or a label, nor one that is shared with CPU pods."""
     let = matched_names_of(load_policy())
