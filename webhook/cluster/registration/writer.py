@@ -283,7 +283,7 @@ class Writer:
             return REPAIR_PAUSES[1]
         self._owned = self._owned or owner is not None
         what = f"{self._subject} has no owner, so that it stays when the release is removed: get is needed on clusterroles/"
-        self._told.report_while(self.owner is not None and not self._owned, Matter.UNOWNED, f"{what}{self.owner}")
+        self._reporter.report_while(self.owner is not None and not self._owned, Matter.UNOWNED, f"{what}{self.owner}")
         now = replace(
             now,
             stored=self._to_keep(stored),
