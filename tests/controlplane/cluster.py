@@ -11,6 +11,8 @@ from .product import WEBHOOK, Product
 from .written import STATUS, TOKEN_VOLUME
 
 PLAIN = "plain"
+SELECTED = {"tests.example/cluster": "enabled"}
+"""Labels of namespaces whose pods are sent there: other tests have the usual one for webhooks of their own."""
 DENIED = f'admission webhook "{WEBHOOK}" denied the request: '
 
 

@@ -5,8 +5,10 @@ from http import HTTPStatus
 
 import pytest
 
+from webhook.labels import INJECT
+
 from . import examples, releases
-from .cluster import Cluster
+from .cluster import SELECTED, Cluster
 from .plane import ControlPlane
 from .product import Product, registered, serving
 
@@ -25,12 +27,13 @@ def webhook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
 def cluster(control_plane: ControlPlane, webhook: Product) -> Iterator[Cluster]:
     """The control plane with that server registered for opted-in namespaces, and what the examples need."""
     for namespace in examples.namespaces():
-        control_plane.create_namespace(namespace)
+        labels = namespace["metadata"].get("labels", {})
+        more = SELECTED if INJECT in labels else {}
+        control_plane.create_namespace({**namespace, "metadata": {**namespace["metadata"], "labels": labels | more}})
     runtime_class = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}}
     created = control_plane.client.create({**runtime_class, "handler": "nvidia"})
     assert created.status in (HTTPStatus.CREATED, HTTPStatus.CONFLICT), "a second try finds that of the first"
-    selector = {"matchLabels": {"vgpu-webhook.io/inject": "enabled"}}
-    with registered(webhook, control_plane, selector, probe=examples.example("01").pod):
+    with registered(webhook, control_plane, {"matchLabels": SELECTED}, probe=examples.example("01").pod):
         yield Cluster(control_plane, webhook)
 
 

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from .client import Object
-from .cluster import Cluster
+from .cluster import SELECTED, Cluster
 from .examples import example
 from .objects import namespace
 from .plane import ControlPlane
@@ -18,7 +18,7 @@ HARD = {"requests.nvidia.com/gpumem": "12k", "requests.iluvatar.ai/vcuda-memory"
 
 def test_defaults_and_translations_count(cluster: Cluster, controllers: ControlPlane) -> None:
     """A quota on memory stops the pod whose default is too much; one on a source's name stops nothing that is translated."""
-    labels = {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"}
+    labels = {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged", **SELECTED}
     target = {"vgpu-webhook.io/target": "nvidia", "vgpu-webhook.io/default-memory": "5000Mi"}
     controllers.create_namespace(namespace(PLACE, labels, annotations=target))
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "cards"}, "spec": {"hard": HARD}}
