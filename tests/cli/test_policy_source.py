@@ -262,11 +262,11 @@ def test_a_context_that_is_not_there(run: Run, tmp_path: Path) -> None:
 
 def test_a_pod_that_the_cluster_would_not_send(run: Run) -> None:
     """It stays as it is, as in the cluster, and the misspelling is told all the same."""
-    why = "the cluster would not send this pod: no key of it is in the match conditions"
+    why = "the webhook would not see this pod: it has no key that the webhook knows"
     hint = "nvida.com/gpu is not a known resource; did you mean nvidia.com/gpu?"
     result = run("mutate", "-f", "-", "-o", "patch", stdin=MISSPELLED)
     assert (result.exit_code, result.stdout) == (0, "[]\n")
-    assert result.stderr.splitlines()[1:] == [f"note: pod/p: {why}", f"note: pod/p: VGW313: container c: {hint}"]
+    assert result.stderr.splitlines()[1:] == [f"note: pod/p: {why}", f"warning: pod/p: VGW313: container c: {hint}"]
     explained = run("explain", "-f", "-", stdin=MISSPELLED)
     assert explained.exit_code == 0
     assert " ".join(explained.stdout.split()).endswith(
@@ -275,7 +275,12 @@ def test_a_pod_that_the_cluster_would_not_send(run: Run) -> None:
     report = json.loads(run("explain", "-f", "-", "-o", "json", stdin=MISSPELLED).stdout)
     pod = report["objects"][0]["pods"][0]
     assert (pod["sent"], pod["allowed"], pod["denial"]) == (False, True, None)
-    assert hint in run("check", "-", stdin=MISSPELLED).stderr
+    checked = run("check", "-", stdin=MISSPELLED)
+    assert (checked.exit_code, checked.stderr) == (0, f"warning: stdin: pod/p: VGW313: container c: {hint}\n")
+    previewed = run("preview", "-f", "-", stdin=MISSPELLED)
+    assert previewed.exit_code == 0
+    assert f"default pod/p unchanged {why}; VGW313: container c: {hint}" in " ".join(previewed.stdout.split())
+    assert "1 unchanged, 0 changed, 0 denied" in previewed.stdout
 
 
 def test_other_pods_that_are_not_sent(run: Run) -> None:
@@ -287,4 +292,4 @@ def test_other_pods_that_are_not_sent(run: Run) -> None:
     template = yaml.safe_load(POD)["spec"]
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": template}}}
     written = yaml.safe_dump(job).replace("nvidia.com/gpu", "nvida.com/gpu")
-    assert "note: job/j: the cluster would not send this pod" in run("mutate", "-f", "-", stdin=written).stderr
+    assert "note: job/j: the webhook would not see this pod" in run("mutate", "-f", "-", stdin=written).stderr

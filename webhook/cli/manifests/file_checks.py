@@ -278,7 +278,12 @@ def _documents(files: ReadFiles) -> Result:
         )
         return replace(rejected, at=places)
     mappings = sum(document.kind == "mapping" for document in files.documents)
-    return ok(f"valid: {counted(mappings, 'mapping')}, {len(files.documents) - mappings} settings")
+    valid = f"valid: {counted(mappings, 'mapping')}, {len(files.documents) - mappings} settings"
+    pods = sum(len(each.pods) for each in files.outcome.objects)
+    told = [valid] if files.documents or not files.objects else []
+    if pods or not told:
+        told.append(f"{counted(pods, 'pod')} checked")
+    return ok("; ".join(told))
 
 
 def _headers(files: ReadFiles) -> Result:
@@ -303,13 +308,24 @@ def _keys(files: ReadFiles) -> Result:
 def _labels(files: ReadFiles) -> Result:
     """Have the webhook's labels and annotations of namespaces, pods and templates an effect?"""
     unused = _own_keys(files)
-    return _found("labels or annotations without effect", unused, "correct or remove them")
+    return _found("labels or annotations of the webhook's own without effect", unused, "correct or remove them")
 
 
 def _claims(files: ReadFiles) -> Result:
     """Does a DeviceClass serve a key of the policy, and do pods have claims beside such keys?"""
     conflicts = _conflicts(files)
     return _found("objects that conflict with the policy", conflicts, "vgpu-webhook explain -f FILE")
+
+
+def _warnings(files: ReadFiles) -> Result:
+    """Would `mutate` warn of nothing in the pods of the objects?"""
+    told = (
+        (f"{each.at.file}: {each.title}: {message.text}", message.at)
+        for each in files.outcome.objects
+        for message in each.messages
+        if message.level is Level.WARNING and Reason.OWN_KEY_UNUSED.code not in message.text  # `labels` tells these
+    )
+    return _found("warnings about pods", told, "vgpu-webhook explain -f FILE")
 
 
 def _denied(files: ReadFiles) -> Result:
@@ -344,10 +360,7 @@ def _notes(files: ReadFiles) -> Result:
 
 
 def _conflicts(files: ReadFiles) -> Iterator[Found]:
-    """Yield DeviceClasses that serve keys of the policy, and pods with claims beside requests.
-
-    Likewise pods with misspelled keys that never reach the webhook, because the match conditions do not let them through.
-    """
+    """Yield DeviceClasses that serve keys of the policy, and pods with claims beside requests."""
     policy, known = files.valid, claims_in(files.objects)
     for resource, name in known.served.items():
         owners = policy.resources.owners(resource)
@@ -356,8 +369,7 @@ def _conflicts(files: ReadFiles) -> Iterator[Found]:
             text = f"{source}: deviceclass/{name} serves {resource}, which is a key of {owners[0].vendor}"
             yield text, FileLine(source)
     for each in files.outcome.objects:
-        problems = [text for text in each.notes if Reason.NEAR_MISS.code in text]
-        problems = problems or [text for part in each.pods for text in _beside(part.pod, policy, known)]
+        problems = [text for part in each.pods for text in _beside(part.pod, policy, known)]
         classes = [text for part in each.pods for text in known.classes(part.pod) if problems]
         yield from ((f"{each.at.file}: {each.title}: {text}", each.at) for text in (*problems, *classes))
 
@@ -439,6 +451,7 @@ FILE_CHECKS: Final[tuple[Check[Result], ...]] = (
     Check("keys", "files", _keys),
     Check("labels", "files", _labels),
     Check("claims", "files", _claims),
+    Check("warnings", "files", _warnings),
     Check("denied", "files", _denied),
     Check("judged", "files", _judged),
     Check("notes", "files", _notes),

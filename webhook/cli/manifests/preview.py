@@ -19,6 +19,7 @@ from webhook.admission.decision import Context, Decision, Namespace
 from webhook.cli.manifests.files import Manifest
 from webhook.cli.manifests.simulate import SKIPPED, SimulatedObject, simulate
 from webhook.cluster.client import Api, StatusError, UnreadableError, object_pages, read_object, why
+from webhook.cluster.registration.names import NOT_SENT, sends, sent_names
 from webhook.doctor.checks import CHECKS, made
 from webhook.doctor.reading import ClusterReader, found_at
 from webhook.doctor.result import Check, Result
@@ -98,12 +99,14 @@ def outcomes(pods: Iterable[NextPod]) -> Mapping[str, int]:
 
 
 def next_pods(objects: Iterable[SimulatedObject], policy: Policy) -> Iterator[NextPod]:
-    """Decide on the pods of objects as if each namespace had opted in and enforced the policy; see `simulated`."""
+    """Decide on the pods of objects as if each namespace had opted in and enforced the policy; see `simulate`."""
+    match = sent_names(policy)
     for simulated_object in objects:
         several = len(simulated_object.pods) > 1
         for part in simulated_object.pods:
             title = f"{simulated_object.title}, {part.path}" if several else simulated_object.title
-            yield _next_pod(part.pod, part.context, title, policy)
+            sent = match is None or sends(part.pod, match)
+            yield _next_pod(part.pod, part.context, title, policy, sent=sent)
 
 
 def preview_pods(pods: Sequence[NextPod]) -> Preview:
@@ -137,7 +140,7 @@ def enforced(namespace: Namespace, policy: Policy) -> Namespace:
     return replace(namespace, labels={**kept, policy.settings.opt_in_label: labels.ENABLED})
 
 
-def _next_pod(pod: Pod, context: Context, title: str, policy: Policy) -> NextPod:
+def _next_pod(pod: Pod, context: Context, title: str, policy: Policy, *, sent: bool) -> NextPod:
     context = structs.replace(context, namespace=enforced(context.namespace, policy))
     decision = decide(pod, context, policy)
     keys = (requested_key(container, policy) for container in pod.spec.containers or ())
@@ -146,6 +149,8 @@ def _next_pod(pod: Pod, context: Context, title: str, policy: Policy) -> NextPod
     findings = (*decision.warnings, *([] if decision.denial is None else [decision.denial]))
     codes = tuple(dict.fromkeys(finding.reason.code for finding in findings))
     space = context.namespace.name
+    if not sent and findings:
+        return NextPod(space, title, "unchanged", (), codes, "; ".join([NOT_SENT, *(each.text for each in findings)]))
     if decision.denial is not None:
         return NextPod(space, title, "denied", ("denied",), codes, decision.denial.text)
     changes = bool(decision.patch_json)

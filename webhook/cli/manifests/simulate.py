@@ -84,7 +84,7 @@ class SimulatedPod:
 
 
 class Message(NamedTuple):
-    """What is reported of an object: as an error a denial, as a warning what applying it would show, as ok a note.
+    """What is reported of an object: as an error a denial, as ok a note.
 
     Attributes:
         level: which of them it is.
@@ -125,7 +125,7 @@ class SimulatedObject:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The warnings that applying it would show."""
+        """What applying it would warn of, or leave unseen."""
         return self._texts(Level.WARNING)
 
     @property
@@ -335,14 +335,14 @@ def _messages(
         later: what would be written, and has no place in the object.
     """
     if not sent and (findings := _findings(decision)):
-        yield from (Message(Level.OK, text) for text in (NOT_SENT, *findings))
+        yield Message(Level.OK, NOT_SENT)
+        yield from (Message(Level.WARNING, each.text, _place_of(obj, place, each)) for each in findings)
         return
     if later:
         yield Message(Level.OK, UNWRITTEN if later == _EVERYTHING else UNPLACED.format(", ".join(later)))
     yield from (Message(Level.WARNING, each.text, _place_of(obj, place, each)) for each in decision.warnings)
     if (denial := decision.denial) is not None and not decision.allowed:
-        text = f"{denial.reason.code}: {denial.sentence}"
-        yield Message(Level.ERROR, text, _place_of(obj, place, denial))
+        yield Message(Level.ERROR, denial.text, _place_of(obj, place, denial))
     if decision.reason is Reason.NOT_OPTED_IN:
         yield Message(Level.OK, missing)
     elif decision.reason in SKIPPED:
@@ -386,10 +386,10 @@ def _fields(pod: Mapping[str, Any], start: FieldPath, field: str) -> Iterator[Fi
     yield (*start, *field.split("."))
 
 
-def _findings(decision: Decision) -> list[str]:
+def _findings(decision: Decision) -> tuple[Finding, ...]:
     """What the webhook would say about a pod."""
     denials = () if decision.denial is None or decision.allowed else (decision.denial,)
-    return [f"{finding.reason.code}: {finding.sentence}" for finding in (*decision.warnings, *denials)]
+    return *decision.warnings, *denials
 
 
 UNWRITTEN: Final = (

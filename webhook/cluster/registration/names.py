@@ -167,7 +167,7 @@ def matched_names_of(policy: Policy) -> MatchedNames:
 GPU_KEYS: Final = "gpu-keys"
 """The name of the condition that depends on the policy."""
 
-NOT_SENT: Final = "the cluster would not send this pod: no key of it is in the match conditions"
+NOT_SENT: Final = "the webhook would not see this pod: it has no key that the webhook knows"
 
 MAX_EXPRESSION: Final = 100_000
 """The most code points of an expression (``ExpressionSizeCodePointLimit`` of CEL)."""
