@@ -59,12 +59,14 @@ class Explanation(msgspec.Struct, frozen=True):
         group: what a person does about it.
         meaning: what happened, in a sentence.
         remedy: what to do about it beyond what its group says.
+        example: a message that says what to do, where there is no remedy.
     """
 
     title: str
     group: ReasonGroup
     meaning: str
     remedy: str = ""
+    example: str = ""
 
     @property
     def advice(self) -> str:

@@ -9,7 +9,7 @@ import yaml
 
 import webhook
 from tests.cli.conftest import Run
-from webhook.reasons import BY_CODE, Reason, ReasonGroup
+from webhook.reasons import BY_CODE, Reason, ReasonGroup, ReasonKind
 
 PAGE = Path(webhook.__file__).parent.parent / "docs" / "codes.md"
 
@@ -26,7 +26,11 @@ def test_the_page_has_a_section_for_each_reason() -> None:
         (section,) = re.findall(rf"^### {reason.code}\n(.*?)(?:^#|\Z)", text, re.MULTILINE | re.DOTALL)
         assert f"`{reason.slug}`" in section
         assert reason.explanation.meaning in section
-        assert section.rstrip().endswith(reason.explanation.remedy or reason.explanation.meaning)
+        said = reason.explanation.remedy or reason.explanation.meaning
+        written = reason.explanation.group in {ReasonGroup.AMOUNT, ReasonGroup.KEY}
+        if reason.kind is ReasonKind.DENIAL and written and reason.explanation.example:
+            said = f"“{reason.explanation.example}”."
+        assert section.rstrip().endswith(said)
         if reason.status:
             assert (f" ({reason.status}):" in section) == (reason.status != HTTPStatus.UNPROCESSABLE_ENTITY)
         above = text.partition(f"### {reason.code}\n")[0].rpartition("\n## ")[2]
@@ -39,6 +43,9 @@ def test_no_remedy_is_empty_words() -> None:
     assert not {"Nothing.", "Remove it.", "Write what the message names."} & set(remedies)
     assert not {group.remedy for group in ReasonGroup} & set(remedies)
     assert {reason.explanation.group for reason in Reason} == set(ReasonGroup)
+    told = [each for each in Reason if each.kind in {ReasonKind.WARNING, ReasonKind.DENIAL}]
+    without = [each.code for each in told if bool(each.explanation.remedy) == bool(each.explanation.example)]
+    assert not [code for code in without if BY_CODE[code].explanation.group is not ReasonGroup.NOTHING]
 
 
 def test_every_text_is_of_a_reason() -> None:

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from tests.project.test_docs import BLOCKS, CHINESE, COMMUNITY, ROOT, TEXTS
+from webhook.reasons import Reason
 
 MODULES: Final = {
     "k8s.io/kubernetes": "controlplane/go.mod",
@@ -72,6 +73,13 @@ def test_one_place_names_what_is_not_published(page: str) -> None:
         r"krew|pipx? install vgpu-webhook|(?:ghcr\.io|quay\.io|oci:/)/(?:\S*/)?vgpu-webhook\S*", TEXTS[page]
     )
     assert set(ours) == ({"krew"} if page == "docs/install.md" else set())
+
+
+def test_examples_of_codes_are_messages() -> None:
+    """What explains a code is what a pod of `tests/cases/` is really told, by that code."""
+    told = "".join(report.read_text() for report in (ROOT / "tests/cases").glob("*/report.txt"))
+    examples = {reason.code: reason.explanation.example for reason in Reason if reason.explanation.example}
+    assert not [code for code, text in examples.items() if not re.search(rf"{code}: .*{re.escape(text)}", told)]
 
 
 def test_index_lists_every_page() -> None:

@@ -25,14 +25,17 @@ _USUAL_STATUS: Final = 422
 _BESIDE: Final[Mapping[ReasonKind, str]] = {ReasonKind.DENIAL: ", denied", ReasonKind.NOTE: ", note"}
 """What stands beside a name: a warning is the usual, and the group of outcomes says what they are."""
 
+_WRITTEN: Final = frozenset({ReasonGroup.AMOUNT, ReasonGroup.KEY})
+"""What the authors of pods write: the page shows examples of these denials."""
+
 _HEADING: Final = """\
 # Reason codes
 
 <!-- Generated from `webhook/reasons.yaml` by `make docs`. -->
 
-Grouped by what you do about them; `vgpu-webhook codes VGW101` explains one. Metrics carry the name. A code is a warning to the
-pod's author, unless *denied* (HTTP status 422, or the one in brackets) or *note* (only in the status, the audit log and
-metrics) stands beside the name.
+Grouped by what you do about them; `vgpu-webhook codes VGW105` explains one, with an example. Metrics carry the name. A code
+is a warning to the pod's author, unless *denied* (HTTP status 422, or the one in brackets) or *note* (only in the status,
+the audit log and metrics) stands beside the name.
 """
 
 
@@ -72,6 +75,7 @@ def _explained(reason: Reason) -> str:
         *prose(explanation.meaning),
         "",
         *prose(f"What to do: {explanation.advice}"),
+        *(["", *prose(f"For example: {explanation.example}")] if explanation.example else []),
     ]
     return "\n".join(lines) + "\n"
 
@@ -86,6 +90,7 @@ def _as_json(found: Iterable[Reason]) -> str:
             "title": reason.explanation.title,
             "meaning": reason.explanation.meaning,
             "remedy": reason.explanation.advice,
+            **({"example": reason.explanation.example} if reason.explanation.example else {}),
         }
         for reason in found
     ]
@@ -105,5 +110,7 @@ def _section(reason: Reason) -> str:
     explanation = reason.explanation
     effect = _BESIDE.get(reason.kind, "")
     status = f" ({reason.status})" if reason.status not in {0, _USUAL_STATUS} else ""
-    remedy = f" {explanation.remedy}" if explanation.remedy else ""
-    return f"### {reason.code}\n\n`{reason.slug}`{effect}{status}: {explanation.meaning}{remedy}\n"
+    advice = f" {explanation.remedy}" if explanation.remedy else ""
+    if explanation.example and reason.kind is ReasonKind.DENIAL and explanation.group in _WRITTEN:
+        advice = f" “{explanation.example}”."
+    return f"### {reason.code}\n\n`{reason.slug}`{effect}{status}: {explanation.meaning}{advice}\n"

@@ -107,7 +107,7 @@ class Settings(Strict):
     )
     bare_devices: BareDevices | None = told(
         "what a count of devices alone requests: `whole` devices, or a `share` of each by the mapping's "
-        "defaults; without it `share`, and each warning says that it was assumed"
+        "defaults; a settings document without it means `share`, and each warning says that it was assumed"
     )
     served: list[Name] = told(
         "vendors that this cluster serves beside the target: their requests stay in their keys, others are denied",
