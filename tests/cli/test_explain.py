@@ -94,6 +94,22 @@ def test_a_target_by_option(run: Run) -> None:
     assert "memory per device: 3000 MiB became 3072 MiB, +72 MiB  VGW201" in output
 
 
+@pytest.mark.parametrize(
+    "values, file, why",
+    [
+        ("hami", "04-iluvatar", "the keys stay: HAMi serves them, too"),
+        ("several", "22-mig-slice", "the keys stay: the setting `served`"),
+        ("hami", "02-sizes-given", ""),
+    ],
+)
+def test_why_keys_stay_beside_a_target(run: Run, values: str, file: str, why: str) -> None:
+    """Where nothing is written, for the target is another vendor; without a word if they are those of the target."""
+    policy = str(ROOT / f"examples/values/{values}.yaml")
+    output = run("explain", "-f", str(ROOT / f"examples/pods/{file}.yaml"), "--values", policy).stdout
+    [written] = re.findall(r"^    written   nothing *(.*)$", output, re.MULTILINE)
+    assert written == why
+
+
 def test_other_kinds_and_templates(run: Run) -> None:
     """Pods are found, or named by their path."""
     job = "apiVersion: x/v1\nkind: Train\nmetadata: {name: t}\nspec: {podTemplate: {spec: "

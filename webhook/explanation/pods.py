@@ -234,12 +234,13 @@ def _containers(
     for container in traced.containers:
         requested, reading = container.requested, container.reading
         because = _because(requested.vendor, traced.overrides, policy, pod_target)
+        stays = _stays(requested.vendor, traced.overrides, policy)
         form = None if reading is None else reading.form.name
         yield {
             "name": requested.name,
             "title": _title(requested.name, requested.vendor.name, form, init=requested.keys.init),
             "rows": {
-                **_steps(container, plan, because, _of_container(findings, requested.name, ("lost",))),
+                **_steps(container, plan, because, stays, _of_container(findings, requested.name, ("lost",))),
                 **_of_container(findings, requested.name, ("warnings", "notes")),
             },
         }
@@ -292,9 +293,9 @@ def _resource_rows(container: ContainerKeys, policy: Policy) -> tuple[list[Expla
 
 
 def _steps(
-    container: ContainerTrace, plan: Plan | None, because: str, lost: ExplainedRows
+    container: ContainerTrace, plan: Plan | None, because: str, stays: str, lost: ExplainedRows
 ) -> dict[str, Sequence[ExplainedRow]]:
-    """The rows of one container, as far as it got; `because` names what sets its target."""
+    """The rows of one container, as far as it got; `because` names what sets its target, `stays` why it has none."""
     requested, settled, left, reading = container
     vendor = requested.vendor
     keys = vendor.keys if reading is None else reading.form.keys
@@ -312,7 +313,7 @@ def _steps(
         rows["target"] = [(settled.target.name, f"because: {because}")]
     if reading is None or settled is None or plan is None:  # left, or denied: nothing is written
         return {**rows, **lost}
-    rows["written"] = list(_written(settled)) or [("nothing", "")]
+    rows["written"] = list(_written(settled)) or [("nothing", "" if settled.translated else stays)]
     if settled.claim:
         path = plan.slots[requested.position].path
         request = f"request {plan.requests[path]} " if path in plan.requests else ""
@@ -397,6 +398,16 @@ def _because(vendor: Vendor, overrides: Overrides, policy: Policy, pod_target: s
     if origin == "pod":
         return pod_target
     return f"`translateTo` of the mapping {vendor.name}" if origin == "mapping" else _BY[origin]
+
+
+def _stays(vendor: Vendor, overrides: Overrides, policy: Policy) -> str:
+    """Why a request stays in its keys beside another target; empty without one."""
+    origin = override_source(vendor, overrides, policy)
+    if origin == "served":
+        return f"the keys stay: {_BY[origin]}"
+    if origin == "itself" and policy.settings.target is not None:
+        return f"the keys stay: {vendor.system} serves them, too"
+    return ""
 
 
 def _written(settled: Settled) -> Iterator[ExplainedRow]:

@@ -28,8 +28,10 @@ from webhook.pod import ENDED, Pod
 from webhook.reasons import Reason
 from webhook.workloads import Kinds, workloads_of
 
-Effect: TypeAlias = Literal["default filled", "translated", "other scheduler", "shim", "guard", "denied"]
-"""What would become of a pod; one without an effect is unchanged, or only completed."""
+Effect: TypeAlias = Literal[
+    "default filled", "whole devices", "translated", "other scheduler", "shim", "guard", "denied"
+]
+"""What would become of a pod; one without an effect is unchanged, or only completed. Whole devices: a count alone has them."""
 
 _INJECTED: Final = frozenset({"hostPath", "image", "emptyDir", "csi"})
 """Deliveries that put something of ours into a container."""
@@ -162,8 +164,12 @@ def _next_pod(pod: Pod, context: Context, title: str, policy: Policy, *, sent: b
 
 def _effects(decision: Decision) -> Iterator[Effect]:
     containers: Sequence[Mapping[str, Any]] = tuple(decision.status.get("containers", {}).values())
-    if any("defaults" in container for container in containers):
+    filled = [container for container in containers if "defaults" in container]
+    whole = ["memory" in each["defaults"] and each["request"]["memory"] == "100%" for each in filled]
+    if not all(whole):
         yield "default filled"
+    if any(whole):
+        yield "whole devices"
     if any("target" in container for container in containers):
         yield "translated"
     if any(operation["path"] == "/spec/schedulerName" for operation in decision.patch):
