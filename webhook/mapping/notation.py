@@ -78,6 +78,14 @@ def parse_cores(written: str | int) -> Cores | None:
     return Percent(percent) if percent else None
 
 
+def parse_positive(written: str | int) -> Number:
+    """Parse a quantity above 0."""
+    number = parse_quantity(str(written))
+    if number <= 0:
+        raise ValueError(f"{written} is not above 0")
+    return number
+
+
 def parse_unit(written: str | int) -> tuple[Number, bool]:
     """Parse the unit of a key: bytes and True, or percent of a device and False.
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.text import without_middle
 
 T = TypeVar("T")
@@ -89,19 +88,6 @@ class Problems:
         except ValueError as error:
             self.add(path, str(error))
             return None
-
-    def number(self, path: FieldPath, written: str | int | None) -> Number:
-        """Parse a quantity above 0; without one, 1."""
-        if written is None:
-            return 1
-        try:
-            number = parse_quantity(str(written))
-        except QuantityError as error:
-            self.add(path, str(error))
-            return 1
-        if number <= 0:
-            self.add(path, f"{written} is not above 0")
-        return number
 
 
 @contextmanager

@@ -9,14 +9,29 @@ The base of every schema: the strict model, and names, texts, lists and numbers 
 Everyone who may write ConfigMaps can supply a document, so everything in it has a bound.
 """
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidateAs
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from webhook.mapping.notation import MAX_EXPRESSION, MAX_KEY
-from webhook.request import Dimension
+from webhook.mapping.notation import (
+    MAX_EXPRESSION,
+    MAX_KEY,
+    Numbers,
+    PatternError,
+    check_pattern,
+    parse_cores,
+    parse_default_memory,
+    parse_memory,
+    parse_numbers,
+    parse_positive,
+    parse_unit,
+)
+from webhook.quantity import Number
+from webhook.request import Cores, Dimension, Memory, Percent, Size
 
 FEW: Final = 32
 """The longest list or map with a handful of entries."""
@@ -41,18 +56,93 @@ Long: TypeAlias = Annotated[str, Field(max_length=1024)]
 """A sentence, a path or a value."""
 Expression: TypeAlias = Annotated[str, Field(max_length=MAX_EXPRESSION)]
 """A regular expression, as RE2 reads it."""
+
+
+def refused(message: str, hint: str | None = None) -> PydanticCustomError:
+    """An error of a value, with what to write instead."""
+    return PydanticCustomError("refused", "{message}", {"message": message, "hint": hint})
+
+
+def _pattern(text: str) -> str:
+    try:
+        check_pattern(text)
+    except PatternError as error:
+        hint = "write an expression of RE2: https://github.com/google/re2/wiki/Syntax"
+        raise refused(f"invalid regular expression: {error}", hint) from None
+    return text
+
+
+Pattern: TypeAlias = Annotated[Expression, AfterValidator(_pattern)]
+"""An expression for values of a variable."""
 Texts: TypeAlias = KeyText | Annotated[list[KeyText], Field(min_length=1, max_length=FEW)]
 Whole: TypeAlias = Annotated[int, Field(ge=-MOST, le=MOST)]
 Amount: TypeAlias = Short | Whole
 """A quantity: ``5000Mi``, ``256Mi``, ``1``; or a percentage of a device: ``1%``, ``6.25%``."""
 DeviceAmount: TypeAlias = Amount | Annotated[list[Amount], Field(min_length=1, max_length=2)]
 """What one device contains: an amount, or [least, most] of observed ones."""
+
+
+def _as(written: Any, parse: Callable[[Any], Any]) -> Any:
+    """Validate a value as it is written, then parse it: an error has the place of the value."""
+    return ValidateAs(written, parse)
+
+
+MemoryAmount: TypeAlias = Annotated[Memory | None, _as(Amount, parse_memory)]
+CoresAmount: TypeAlias = Annotated[Cores | None, _as(Amount, parse_cores)]
+Positive: TypeAlias = Annotated[Number, _as(Amount, parse_positive)]
+Unit: TypeAlias = Annotated[tuple[Number, bool], _as(Amount, parse_unit)]
+"""The worth of 1: bytes and True, or percent of a device and False."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The least and the greatest amount of devices of a name, and how it is written."""
+
+    least: Memory | None
+    most: Memory | None
+    written: Any
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(str, self.written))}]" if isinstance(self.written, list) else str(self.written)
+
+    @classmethod
+    def of_memory(cls, written: Any) -> "Range":
+        """Parse memory, or two sizes."""
+        amounts = list(map(parse_memory, written if isinstance(written, list) else [written]))
+        found = cls(amounts[0], amounts[-1], written)
+        if None not in amounts and ordered(amounts) is None:
+            raise refused(f"cannot be compared: {found}", "write [least, most] as two sizes")
+        if None not in amounts and ordered(amounts) != amounts:
+            raise refused("the larger size is first", "write [least, most]")
+        return found
+
+    @classmethod
+    def of_cores(cls, written: Any) -> "Range":
+        """Parse cores."""
+        amount = parse_cores(written)
+        return cls(amount, amount, written)
+
+
+def ordered(amounts: Sequence[Memory | None]) -> list[Memory] | None:
+    """Sort amounts of one kind; None if they cannot be compared."""
+    if len(set(amounts)) == 1 and amounts[0] is not None:
+        return [amounts[0]] * len(amounts)
+    sizes = [amount for amount in amounts if isinstance(amount, Size)]
+    if len(sizes) == len(amounts):
+        return [*sorted(sizes, key=lambda size: size.bytes)]
+    percentages = [amount for amount in amounts if isinstance(amount, Percent)]
+    return [*sorted(percentages, key=lambda part: part.value)] if len(percentages) == len(amounts) else None
+
+
+MemoryRange: TypeAlias = Annotated[Range, _as(DeviceAmount, Range.of_memory)]
+CoresRange: TypeAlias = Annotated[Range, _as(Amount, Range.of_cores)]
 ExactName: TypeAlias = Annotated[str, Field(max_length=MAX_KEY, pattern=r"^[^*{}]+$")]
 ExactNames: TypeAlias = ExactName | Annotated[list[ExactName], Field(min_length=1, max_length=FEW)]
 """One name or several, without ``*`` and variables."""
 
 WrittenNumbers: TypeAlias = KeyText | Whole | Annotated[list[KeyText | Whole], Field(min_length=1, max_length=SOME)]
 """A set of legal numbers: ``5..100 by 5``, ``1..``, ``2``, ``[2, 4, 8]``."""
+LegalNumbers: TypeAlias = Annotated[Numbers, _as(WrittenNumbers, parse_numbers)]
 _LABEL: Final = (
     r"^(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
     r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
@@ -311,30 +401,30 @@ class Guard(Strict):
 class Row(Strict):
     """What one device of a name contains, if the name determines it (MIG profiles, chips, custom profiles)."""
 
-    memory: DeviceAmount | Annotated[dict[Short, DeviceAmount], Field(min_length=1, max_length=FEW)] | None = told(
+    memory: MemoryRange | Annotated[dict[Short, MemoryRange], Field(min_length=1, max_length=FEW)] | None = told(
         "a size, `all`, or [least, most] of observed sizes; or a map from the model of the device to one of these"
     )
-    cores: Amount | Annotated[dict[Short, Amount], Field(min_length=1, max_length=FEW)] | None = told(
+    cores: CoresRange | Annotated[dict[Short, CoresRange], Field(min_length=1, max_length=FEW)] | None = told(
         "percent of a device; or a map from the model of the device to percent"
     )
     devices: int | None = Field(None, ge=1, le=MOST)
-    values: dict[Short, WrittenNumbers | Annotated[dict[KeyText, WrittenNumbers], Field(max_length=SOME)]] = told(
+    values: dict[Short, LegalNumbers | Annotated[dict[KeyText, LegalNumbers], Field(max_length=SOME)]] = told(
         "key → legal numbers for this name; or key → form → legal numbers in that form", {}, max_length=SOME
     )
-    all: dict[Short, WrittenNumbers] = told("key → numbers that mean all of a device of this name", {}, max_length=SOME)
+    all: dict[Short, LegalNumbers] = told("key → numbers that mean all of a device of this name", {}, max_length=SOME)
 
 
 class Variable(Strict):
     """A variable part of names, such as `{chip}` or `{profile}`."""
 
-    values: Annotated[list[KeyText], Field(max_length=MANY)] | Expression | None = told(
+    values: Annotated[list[KeyText], Field(max_length=MANY)] | Pattern | None = told(
         "the possible values: a list, or one pattern"
     )
     rows: Annotated[dict[KeyText, Row], Field(max_length=MANY)] | None = told(
         "the possible values, and what a device of each name contains"
     )
-    others: Expression | None = told("pattern of names that are known, but whose content is not")
-    possible: Expression | None = told(
+    others: Pattern | None = told("pattern of names that are known, but whose content is not")
+    possible: Pattern | None = told(
         "pattern of names that the system's configuration may add: unknown ones are no near misses"
     )
     write: Texts | None = told(
@@ -347,12 +437,12 @@ class Variable(Strict):
 class KeyRule(Strict):
     """How the numbers of a key are read; a form may override it."""
 
-    unit: Amount | None = told(
+    unit: Unit | None = told(
         "what 1 means. memory: bytes (`256Mi`) or `N%` of a device; cores: `N%`; null: has to be configured"
     )
     total: bool | None = told("the number is the total of all devices, not per device")
     values: WrittenNumbers | None = told("legal numbers per device; of a text key its legal texts; 0: see `zero`")
-    step: Amount | None = told("written numbers are multiples of this; others may be read")
+    step: Positive | None = told("written numbers are multiples of this; others may be read")
     round: Literal["up", "down"] | None = told("how the vendor rounds other numbers; without it they are denied")
 
 
@@ -363,7 +453,7 @@ class Ceiling(Strict):
     """The key whose request another key may exceed."""
 
     of: Short = Field(description="the key with the request")
-    per: Amount = told("the value here that corresponds to 1 of that key: `1Mi` for a key whose unit is 1Mi", 1)
+    per: Positive = told("the value here that corresponds to 1 of that key: `1Mi` for a key whose unit is 1Mi", 1)
 
 
 class Key(KeyRule):
@@ -455,8 +545,8 @@ class Absent(Strict):
     """The meaning of a missing dimension."""
 
     devices: int | None = Field(None, ge=1, le=MOST)
-    memory: Amount | None = told("`all`, `unlimited` or a size")
-    cores: Amount | None = told("`unlimited` or a percentage")
+    memory: MemoryAmount | None = told("`all`, `unlimited` or a size")
+    cores: CoresAmount | None = told("`unlimited` or a percentage")
 
 
 class Form(Strict):
@@ -475,8 +565,8 @@ class Form(Strict):
         "the hardware isolates what is requested: only by order it becomes a share that software limits", default=False
     )
     devices: Whole | Derived | None = None
-    memory: Amount | None = None
-    cores: Amount | None = None
+    memory: MemoryAmount | None = None
+    cores: CoresAmount | None = None
     absent: Absent = Absent()
     keys: dict[Short, KeyRule] = Field({}, max_length=SOME)
     write: bool = True
@@ -495,7 +585,7 @@ class Defaults(Strict):
     """The values for missing dimensions of a request; 0 for none."""
 
     devices: int | None = Field(None, ge=0, le=MOST)
-    memory: Amount | None = told("`all` or a quantity of bytes")
+    memory: Annotated[Memory | None, _as(Amount, parse_default_memory)] | None = told("`all` or a quantity of bytes")
     cores: int | None = Field(None, ge=0, le=100)
 
 

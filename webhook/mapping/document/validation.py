@@ -8,7 +8,7 @@ document replaces the built-in one; with a new name it must not use the same res
 import copy
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -88,9 +88,10 @@ def remainder(model: type[Model], data: Mapping[str, Any], problems: Sequence[Pr
 
 def follows_from(problem: Problem, earlier: Sequence[Problem]) -> bool:
     """Return whether a problem of a `remainder` may exist only because a part was removed: it is near, or names, that part."""
+    path = problem.path
     for cause in earlier:
         parent = cause.path[:-1]
-        if parent and problem.path[: len(parent)] == parent:
+        if (parent and path[: len(parent)] == parent) or (path[1:] and cause.path[: len(path)] == path):
             return True
         if cause.path and repr(cause.path[-1]) in problem.message:
             return True
@@ -133,38 +134,53 @@ def _unknown(key: str, known: Sequence[str]) -> tuple[str, str | None]:
 
 
 def _problem(error: ErrorDetails, path: FieldPath, document: Document, model: type[Strict]) -> Problem:
-    message, hint = error["msg"], None
-    if error["type"] == "extra_forbidden":
-        message, hint = _unknown(str(path[-1]), _keys(_json_schema(model), path[:-1]))
-    elif error["type"] == "missing":
-        message = f"the key {path[-1]!r} is missing"
-    elif error["type"] == "literal_error":
-        message = f"{without_middle(repr(error['input']))} is not one of {error['ctx']['expected']}"
-    elif error["type"] == "too_short":
-        message, hint = f"is an empty {'map' if error['input'] == {} else 'list'}", "write one entry or more"
-    elif error["type"] == "too_long":
-        count, most = len(error["input"]), error["ctx"]["max_length"]
-        message, hint = f"has {count} entries", f"at most {most} are allowed"
-        if most == _RANGE:
-            message, hint = f"lists {count} amounts", "write one, or [least, most]"
-    elif error["type"] == "string_too_long":
-        message = f"is {len(error['input'])} characters long"
-        hint = f"at most {error['ctx']['max_length']} are allowed"
-    elif error["type"] == "string_type" and isinstance(error["input"], int | float):
-        written = json.dumps(error["input"])
-        message, hint = f"{written} is not text", f'write "{written}" in quotes'
-    elif error["type"] in _WANTED:
-        message, hint = _of_type(_WANTED[error["type"]], error["input"])
-    else:
-        message = f"{message[:1].lower()}{message[1:]}, not {without_middle(repr(error['input']))}"
+    message, hint = _told(error, path, model)
     return Problem(message, path, hint, document.source, _line(path, document))
+
+
+_TOLD: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], tuple[str, str | None]]]] = {
+    "refused": lambda _, about: (about["message"], about["hint"]),
+    "value_error": lambda _, about: (str(about["error"]), None),
+    "literal_error": lambda found, about: (f"{_quoted(found)} is not one of {about['expected']}", None),
+    "too_short": lambda found, _: (f"is an empty {'map' if found == {} else 'list'}", "write one entry or more"),
+    "too_long": lambda found, about: (
+        (f"lists {len(found)} amounts", "write one, or [least, most]")
+        if about["max_length"] == _RANGE
+        else (f"has {len(found)} entries", f"at most {about['max_length']} are allowed")
+    ),
+    "string_too_long": lambda found, about: (
+        f"is {len(found)} characters long",
+        f"at most {about['max_length']} are allowed",
+    ),
+}
+"""By type of error: the message about a value, and the hint."""
+
+
+def _told(error: ErrorDetails, path: FieldPath, model: type[Strict]) -> tuple[str, str | None]:
+    """The message about an error, and the hint."""
+    kind, found = error["type"], error["input"]
+    if kind in _TOLD:
+        return _TOLD[kind](found, error.get("ctx", {}))
+    if kind == "extra_forbidden":
+        return _unknown(str(path[-1]), _keys(_json_schema(model), path[:-1]))
+    if kind == "missing":
+        return f"the key {path[-1]!r} is missing", None
+    if kind == "string_type" and isinstance(found, int | float):
+        return f"{json.dumps(found)} is not text", f'write "{json.dumps(found)}" in quotes'
+    if kind in _WANTED:
+        return _of_type(_WANTED[kind], found)
+    return f"{error['msg'][:1].lower()}{error['msg'][1:]}, not {_quoted(found)}", None
+
+
+def _quoted(found: object) -> str:
+    return without_middle(repr(found))
 
 
 def _of_type(wanted: str, found: object) -> tuple[str, str | None]:
     """The message about a value of another type than what is wanted, and the hint."""
     if found is None:
         return "is empty", f"write {wanted}, or remove the line"
-    message = f"is {without_middle(repr(found))}, not {wanted}"
+    message = f"is {_quoted(found)}, not {wanted}"
     if not isinstance(found, str):
         return message, None
     if wanted == "a list":

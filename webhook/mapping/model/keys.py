@@ -18,10 +18,7 @@ from webhook.mapping.notation import (
     Numbers,
     glob_pattern,
     literal,
-    parse_cores,
-    parse_memory,
     parse_numbers,
-    parse_unit,
 )
 from webhook.quantity import Number
 from webhook.request import DIMENSIONS, Cores, Dimension, Memory, Request
@@ -127,7 +124,7 @@ class Key:
         zero: what 0 means beside amounts of the vendor: ``none``, no device, ``unset``, as if it were left out, or ``number``,
             as any other; None: always the latter.
         twin: a second name: either is read, both are written.
-        ceiling: another key, of which this one allows more than is requested, and the worth of 1 of that key here.
+        ceiling: another key, of which this one allows more than is requested.
         plain: those of the spellings that the maker's own device plugin serves as whole devices, without this vendor.
         other_names: unknown resource names that may mean this key: beside one, no default is filled in for it.
         variables: the variables of the name, except the container.
@@ -152,7 +149,7 @@ class Key:
     written: Literal["integer", "decimal", "quantity", "items"]
     listed: bool
     twin: Template | None
-    ceiling: tuple[str, Number] | None
+    ceiling: schema.Ceiling | None
     plain: tuple[Template, ...]
     other_names: re.Pattern[str] | None
     variables: frozenset[str]
@@ -324,14 +321,12 @@ def compile_key(
         values=values,
         texts=_texts(model) if kind == "text" else (),
         zero=zero or (None if kind != "amount" else "none" if counts else "number" if _excludes(values) else "unset"),
-        step=problems.number((*path, "step"), model.step),
+        step=model.step or 1,
         rounding=model.round,
         written=model.written,
         listed=model.list,
         twin=twin,
-        ceiling=None
-        if model.ceiling is None
-        else (model.ceiling.of, problems.number((*path, "ceiling", "per"), model.ceiling.per)),
+        ceiling=model.ceiling,
         # An extension may have renamed the resource: then no plain device plugin serves it.
         plain=tuple(Template(name) for name in texts(model.plain) if name in texts(model.resource)),
         other_names=None if model.other_names is None else re.compile(glob_pattern(model.other_names), re.DOTALL),
@@ -456,7 +451,7 @@ def _override(path: FieldPath, key: Key, rule: schema.KeyRule | None, problems: 
     elif "values" in changed:
         key = replace(key, values=problems.parsed((*path, "values"), rule.values, parse_numbers))
     if "step" in changed:
-        key = replace(key, step=problems.number((*path, "step"), rule.step))
+        key = replace(key, step=rule.step or 1)
     return replace(key, rounding=rule.round) if "round" in changed else key
 
 
@@ -472,11 +467,7 @@ def _unit(
         if memory and isinstance(model, schema.Key):
             problems.add(path, "a memory key needs a `unit`", "a quantity such as `1Mi`, or `1%` of a device")
         return 1, False
-    try:
-        unit, sized = parse_unit(model.unit)
-    except ValueError as error:
-        problems.add((*path, "unit"), str(error))
-        return 1, False
+    unit, sized = model.unit
     if sized and not memory:
         problems.add((*path, "unit"), "only memory has a size", "write a percentage such as `1%`")
     return unit, sized
@@ -493,19 +484,14 @@ def compile_form(
         problems.add((*path, "devices"), "less than one device")
     for name in form.keys.keys() - keys.keys():
         problems.unknown((*path, "keys", name), "key", name, keys)
-    absent = form.absent
     compiled = Form(
         name=form.name or f"form {index + 1}",
         when=tuple(_condition((*path, "when", key), key, value, keys, problems) for key, value in form.when.items()),
         document=form,
         devices=form.devices,
-        memory=problems.parsed((*path, "memory"), form.memory, parse_memory),
-        cores=problems.parsed((*path, "cores"), form.cores, parse_cores),
-        absent=Request(
-            absent.devices,
-            problems.parsed((*path, "absent", "memory"), absent.memory, parse_memory),
-            problems.parsed((*path, "absent", "cores"), absent.cores, parse_cores),
-        ),
+        memory=form.memory,
+        cores=form.cores,
+        absent=Request(form.absent.devices, form.absent.memory, form.absent.cores),
         keys={name: _override((*path, "keys", name), key, form.keys.get(name), problems) for name, key in keys.items()},
         own_values=frozenset(name for name, rule in form.keys.items() if "values" in rule.model_fields_set),
     )

@@ -2,28 +2,24 @@
 
 import difflib
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problems
-from webhook.mapping.document.schema import Amount, texts
+from webhook.mapping.document.schema import ordered, texts
 from webhook.mapping.model.keys import CONTAINER, Row
-from webhook.mapping.notation import Numbers, PatternError, check_pattern, parse_cores, parse_memory, parse_numbers
-from webhook.request import Memory, Percent, Size
+from webhook.request import Size
 
-WrittenAmounts: TypeAlias = Amount | list[Amount]
-ByModel: TypeAlias = WrittenAmounts | Mapping[str, Amount] | Mapping[str, WrittenAmounts] | None
-"""A dimension of a row: one amount for all models, or one for each."""
-Parse: TypeAlias = Callable[[Amount], Memory | None]
-"""A parser for amounts of a dimension."""
 _COMPARABLE: Final[Mapping[str | int, str]] = {
     "memory": "write sizes for all models, or `all` for all models",
     "cores": "write percentages for all models, or `unlimited` for all models",
 }
 """Hints for amounts by model that cannot be compared."""
-_EXPRESSIONS: Final = "write an expression of RE2: https://github.com/google/re2/wiki/Syntax"
+_NO_RANGE: Final = schema.Range(None, None, None)
+ByModel: TypeAlias = schema.Range | Mapping[str, schema.Range] | None
+"""A dimension of a row: one range for all models, or one for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +42,6 @@ class NamePart:
     why: str | None
     models: tuple[str, ...]
     of_other_models: Mapping[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Range:
-    """The least and the greatest amount."""
-
-    least: Memory | None
-    most: Memory | None
 
 
 def compile_variables(
@@ -133,16 +121,6 @@ def _check_row_of_all(
 
 def _variable(name: str, variable: schema.Variable, problems: Problems, *, everywhere: bool) -> NamePart:
     path: FieldPath = ("variables", name)
-    for key, pattern in (
-        ("values", variable.values),
-        ("others", variable.others),
-        ("possible", variable.possible),
-    ):
-        if isinstance(pattern, str):
-            try:
-                check_pattern(pattern)
-            except PatternError as error:
-                problems.add((*path, key), f"invalid regular expression: {error}", _EXPRESSIONS)
     models = _models(path, variable, problems)
     rows = {key: _row((*path, "rows", key), row, models, problems) for key, row in (variable.rows or {}).items()}
     available = {key: row for key, row in rows.items() if row is not None}
@@ -210,69 +188,23 @@ def _row(path: FieldPath, row: schema.Row, models: frozenset[str] | None, proble
     if len(by_model) > 1 and by_model[0].keys() != by_model[1].keys():
         lacking = by_model[0].keys() ^ by_model[1].keys()
         problems.add(path, f"`memory` and `cores` name different models: only one has {', '.join(sorted(lacking))}")
-    values: dict[str, Numbers | Mapping[str, Numbers]] = {}
-    for key, written in row.values.items():
-        if isinstance(written, dict):
-            by_form = {
-                form: problems.parsed((*path, "values", key, form), legal, parse_numbers)
-                for form, legal in written.items()
-            }
-            values[key] = {form: numbers for form, numbers in by_form.items() if numbers is not None}
-        elif (numbers := problems.parsed((*path, "values", key), written, parse_numbers)) is not None:
-            values[key] = numbers
-    whole = {key: problems.parsed((*path, "all", key), numbers, parse_numbers) for key, numbers in row.all.items()}
-    memory = _range((*path, "memory"), row.memory, models, parse_memory, problems)
-    cores = _range((*path, "cores"), row.cores, models, parse_cores, problems)
+    memory = _range((*path, "memory"), row.memory, models, problems)
+    cores = _range((*path, "cores"), row.cores, models, problems)
     if models is not None and by_model and not models & by_model[0].keys():
         return None
-    return Row(
-        memory=memory.most,
-        least=memory.least,
-        cores=None if isinstance(cores.most, Size) else cores.most,
-        least_cores=None if isinstance(cores.least, Size) else cores.least,
-        devices=row.devices,
-        values=values,
-        all={key: numbers for key, numbers in whole.items() if numbers is not None},
-    )
+    most, least = (None if isinstance(amount, Size) else amount for amount in (cores.most, cores.least))
+    return Row(memory.most, memory.least, most, least, row.devices, row.values, row.all)
 
 
-def _range(
-    path: FieldPath, amounts: ByModel, models: frozenset[str] | None, parse: Parse, problems: Problems
-) -> _Range:
-    """Return the range over the models; all amounts are parsed, so that every mistake is reported."""
+def _range(path: FieldPath, amounts: ByModel, models: frozenset[str] | None, problems: Problems) -> schema.Range:
+    """Return the range over the models."""
     if not isinstance(amounts, Mapping):
-        return _bounds(path, amounts, parse, problems)
-    found = {model: _bounds((*path, model), written, parse, problems) for model, written in amounts.items()}
-    ranges = [range_ for model, range_ in found.items() if models is None or model in models]
-    least, most = _ordered([bounds.least for bounds in ranges]), _ordered([bounds.most for bounds in ranges])
-    if not least or not most:
-        if ranges and not any(bounds.most is None for bounds in ranges):
-            compared = {model: amount for model, amount in amounts.items() if models is None or model in models}
-            listed = ", ".join(f"{model}: {_shown(amount)}" for model, amount in compared.items())
-            problems.add(path, f"cannot be compared: {listed}", _COMPARABLE[path[-1]])
-        return _Range(None, None)
-    return _Range(least[0], most[-1])
-
-
-def _bounds(path: FieldPath, written: WrittenAmounts | None, parse: Parse, problems: Problems) -> _Range:
-    amounts = [problems.parsed(path, amount, parse) for amount in (written if isinstance(written, list) else [written])]
-    if None not in amounts and _ordered(amounts) is None:
-        problems.add(path, f"cannot be compared: {_shown(written)}", "write [least, most] as two sizes")
-    elif None not in amounts and _ordered(amounts) != amounts:
-        problems.add(path, "the larger size is first", "write [least, most]")
-    return _Range(amounts[0], amounts[-1])
-
-
-def _shown(written: WrittenAmounts | None) -> str:
-    return f"[{', '.join(map(str, written))}]" if isinstance(written, list) else str(written)
-
-
-def _ordered(amounts: Sequence[Memory | None]) -> list[Memory] | None:
-    """Sort amounts of one kind; None if they cannot be compared."""
-    if len(set(amounts)) == 1 and amounts[0] is not None:
-        return [amounts[0]] * len(amounts)
-    sizes = [amount for amount in amounts if isinstance(amount, Size)]
-    if len(sizes) == len(amounts):
-        return [*sorted(sizes, key=lambda size: size.bytes)]
-    percentages = [amount for amount in amounts if isinstance(amount, Percent)]
-    return [*sorted(percentages, key=lambda part: part.value)] if len(percentages) == len(amounts) else None
+        return amounts or _NO_RANGE
+    found = {model: each for model, each in amounts.items() if models is None or model in models}
+    least, most = (ordered([getattr(each, end) for each in found.values()]) for end in ("least", "most"))
+    if least and most:
+        return schema.Range(least[0], most[-1], None)
+    if found and not any(each.most is None for each in found.values()):
+        listed = ", ".join(f"{model}: {each}" for model, each in found.items())
+        problems.add(path, f"cannot be compared: {listed}", _COMPARABLE[path[-1]])
+    return _NO_RANGE
