@@ -23,7 +23,8 @@ from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate
 from webhook.cli.policy_source import documents_from
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy
-from webhook.mapping.model.policy import SETTINGS, Policy
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.sizes import SETTINGS
 from webhook.patch import Operation
 from webhook.pod import Pod
 from webhook.reasons import Reason

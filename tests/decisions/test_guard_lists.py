@@ -11,8 +11,8 @@ from tests.mapping.vendors import policy as configured
 from tests.naming import each_of
 from tests.placed import FIELDS, ROUNDABOUT, put_at
 from webhook.admission import Context, Decision, Namespace, decide
+from webhook.mapping.document.guard import Guard, GuardPlace
 from webhook.mapping.load import load_policy
-from webhook.mapping.model.guard import GuardPlace, GuardRule
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
@@ -104,11 +104,11 @@ def sent_for(vendor: str, resources: Mapping[str, str], *env: tuple[str, str]) -
     return pod_of(resources, *env, target="whole" if vendor == "whole" else None)
 
 
-def denied_by(vendor: str, place: GuardPlace, *, whole: bool) -> Iterator[tuple[GuardRule, str, str]]:
+def denied_by(vendor: str, place: GuardPlace, *, whole: bool) -> Iterator[tuple[Guard, str, str]]:
     """What each rule of a vendor denies in a place: a name, and a value that lifts."""
     guard = policy().vendors[vendor].guard
-    for rule in (rule for rule in guard.rules if rule.place == place and rule.document.action == "deny"):
-        lifts = rule.document.lifts
+    for rule in (rule for rule in guard.rules if rule.place == place and rule.action == "deny"):
+        lifts = rule.lifts
         value = "true" if lifts == "truthy" else (lifts or ["of-the-user"])[0]
         for name in (name.replace("*", "0") for name in rule.names):
             if guard.catch(name, value, whole=whole, place=place) is rule:
@@ -149,7 +149,7 @@ def test_no_mount_covers_what_the_library_reads(vendor: str) -> None:
                 assert denial is not None, spelled
                 assert denial.reason is Reason.GUARDED
                 assert path in denial.message
-                assert rule.document.whole or decided(sent(spelled, 1, kind), under).allowed
+                assert rule.whole or decided(sent(spelled, 1, kind), under).allowed
             assert decided(sent(f"/x{path}", 0, kind), under).allowed
         for other in ("/etc", "/usr/local", "/tmp"):
             assert decided(sent(other, 0, kind), under).allowed, other
@@ -159,7 +159,7 @@ def test_no_mount_covers_what_the_library_reads(vendor: str) -> None:
 def test_whole_devices_show_no_others(vendor: str) -> None:
     """What a container runtime reads is guarded beside them, unless it is harmless; limits are none to lift."""
     for rule, name, _ in denied_by(vendor, "env", whole=True):
-        for value in rule.document.unless or ():
+        for value in rule.unless or ():
             assert decided(sent_for(vendor, WHOLE[vendor], (name, value)), policy()).allowed, (name, value)
         for value in ("all", "0", "0,1", "GPU-1", "$(OTHER)"):
             denial = decided(sent_for(vendor, WHOLE[vendor], (name, value)), policy()).denial
@@ -168,13 +168,13 @@ def test_whole_devices_show_no_others(vendor: str) -> None:
             assert "devices that the container did not request" in denial.message
     plain = decided(sent_for(vendor, WHOLE[vendor]), policy())
     for rule, name, value in denied_by(vendor, "env", whole=False):
-        if not rule.document.whole:
+        if not rule.whole:
             found = decided(sent_for(vendor, WHOLE[vendor], (name, value)), policy())
             assert (found.allowed, found.warnings) == (True, plain.warnings), name
     for rule, path, _ in denied_by(vendor, "mount", whole=False):
         made = sent_for(vendor, WHOLE[vendor])
         made["spec"]["containers"][0]["volumeMounts"] = [{"name": "own", "mountPath": path}]
-        assert decided(made, policy()).allowed is not rule.document.whole
+        assert decided(made, policy()).allowed is not rule.whole
 
 
 @pytest.mark.parametrize(

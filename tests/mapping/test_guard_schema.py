@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from tests.naming import each_of
 from webhook.mapping.document import schema
+from webhook.mapping.document.guard import PLACES, Guard
 from webhook.mapping.document.problem import Problem, Problems
 from webhook.mapping.document.validation import guard_lists
-from webhook.mapping.model.guard import PLACES, Guards, compile_guards
+from webhook.mapping.model.guard import Guards, compile_guards
 from webhook.mapping.model.shim import Shim, compile_shim
 from webhook.mapping.model.vendor import Owned, compile_owned, union
 from webhook.mapping.notation import glob_pattern
@@ -34,7 +35,7 @@ def shim(**env: str) -> Shim:
 def compiled(*rules: dict[str, Any], with_shim: Shim | None = None) -> tuple[Guards, list[Problem]]:
     """The guard of a document with these rules."""
     problems = Problems()
-    made = compile_guards([schema.Guard.model_validate(rule) for rule in rules], with_shim, problems)
+    made = compile_guards([Guard.model_validate(rule) for rule in rules], with_shim, problems)
     return made, problems.found
 
 
@@ -174,7 +175,7 @@ def test_a_named_list_stands_where_it_is_named() -> None:
     )
     rule = made.catch("CUDA_REDIRECT", "/x")
     assert rule is not None
-    assert rule.document.action == "allow"
+    assert rule.action == "allow"
     assert [rule.names for rule in made.rules][-1] == ("Z",)
     assert made.catch("CUDA_DISABLE_CONTROL", "true") is not None
 
@@ -201,7 +202,7 @@ def test_whole_devices_know_only_rules_that_say_so() -> None:
     """A rule without `whole` is passed over, and the next looked at."""
     made = guards({"env": "X", "unless": [], "action": "strip"}, {"env": "X", "lifts": ["all"], "whole": True})
     found = [made.catch("X", value, whole=whole) for value, whole in [("all", False), ("all", True), ("0", True)]]
-    assert [rule.document.action if rule is not None else None for rule in found] == ["strip", "deny", None]
+    assert [rule.action if rule is not None else None for rule in found] == ["strip", "deny", None]
 
 
 def test_values_that_hide_devices() -> None:

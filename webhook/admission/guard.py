@@ -7,7 +7,7 @@ from webhook.admission.decision import Allocation, Namespace, Plan
 from webhook.admission.overrides import sized_request
 from webhook.admission.whole import or_whole
 from webhook.labels import GUARD
-from webhook.mapping.model.guard import KEPT_PLACES, Action, GuardPlace, GuardRule, ValueSource
+from webhook.mapping.document.guard import KEPT_PLACES, Action, Guard, GuardPlace, ValueSource
 from webhook.mapping.model.shim import has_mark
 from webhook.mapping.model.vendor import Owned, Vendor
 from webhook.mapping.notation import NameSet
@@ -254,7 +254,7 @@ def _guard_kept(
     _removes(plan, rule, caught, denial, share=share)
 
 
-def _removes(plan: Plan, rule: GuardRule, caught: _Caught, denial: str, *, share: bool) -> bool:
+def _removes(plan: Plan, rule: Guard, caught: _Caught, denial: str, *, share: bool) -> bool:
     """Deny, report or let through what a rule catches; return whether it is to be removed, which is reported, too."""
     shown, field, value, container, effect, whole = caught
     # Asked only where a rule catches something: what is remembered of pods without that serves in any namespace.
@@ -415,13 +415,13 @@ def _count_stripped(plan: Plan) -> None:
         raise deny(Reason.TOO_MANY, message)
 
 
-def _action(plan: Plan, rule: GuardRule) -> Action:
+def _action(plan: Plan, rule: Guard) -> Action:
     """The action for what a rule catches: the namespace's, or else the rule's own."""
     action = _action_set(plan)
     if action == "audit":
-        return "allow" if rule.document.action == "allow" else "warn"
+        return "allow" if rule.action == "allow" else "warn"
     if action is None or (action == "strip" and rule.place in KEPT_PLACES):
-        return rule.document.action
+        return rule.action
     return action
 
 
@@ -454,9 +454,9 @@ def known_value(entry: EnvVar) -> str | None:
     return None if "$(" in value else value
 
 
-def _way_out(vendor: Vendor, rule: GuardRule, *, share: bool) -> Vendor | None:
+def _way_out(vendor: Vendor, rule: Guard, *, share: bool) -> Vendor | None:
     """The vendor whose whole devices a rule lets through, beside a share of it."""
-    return vendor if share and not rule.document.whole else None
+    return vendor if share and not rule.whole else None
 
 
 def _effect(*, share: bool) -> str:
@@ -469,13 +469,13 @@ def _possible_effect(*, share: bool) -> str:
     return f"may {_effect(share=share).replace('lifts', 'lift').replace('shows', 'show')}"
 
 
-def _denial(caught: _Caught, rule: GuardRule, limit: str | None, *, requested: bool, share: bool) -> str:
+def _denial(caught: _Caught, rule: Guard, limit: str | None, *, requested: bool, share: bool) -> str:
     # If devices are requested, a value that hides them is no remedy.
-    harmless = None if requested and rule.document.hides else rule.harmless
+    harmless = None if requested and rule.hides else rule.harmless
     if caught.value is None:
         effect = _possible_effect(share=share).replace("may", "could")
         message = f"{caught.shown} gets its value only when the container starts, and it {effect}: "
-        remedy = _remedy(harmless, "remove it" if rule.document.hides else "write the value itself, or remove it")
+        remedy = _remedy(harmless, "remove it" if rule.hides else "write the value itself, or remove it")
     else:
         message = f"the value of {caught.shown} {_effect(share=share)}: "
         remedy = _remedy(harmless)

@@ -142,7 +142,7 @@ def _variables(vendors: Iterable[Vendor]) -> dict[str, str]:
     for vendor in vendors:
         for rule in vendor.guard.rules:
             value: Any = next((value for value in HIDING if value in (rule.harmless or ())), None)
-            if rule.document.hides and value is not None:
+            if rule.hides and value is not None:
                 found |= {name: value for name in rule.names if "*" not in name}
     return found
 

@@ -21,7 +21,7 @@ from webhook.cli.manifests.files import Manifest, ManifestError, read_manifests
 from webhook.cli.options import PolicyOptions, in_cluster, reading_documents
 from webhook.cli.terminal import Failure, tell
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known
-from webhook.mapping.document.schema import API_VERSION
+from webhook.mapping.document.strict import API_VERSION
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import EXTENDS
 from webhook.mapping.load import build_policy, documents_in, settings_in

@@ -11,7 +11,7 @@ from webhook.cluster.policy.choose import PolicyOutcome
 from webhook.cluster.policy.documents import NO_SETTINGS, StoredConfigMap, config_map, overlooked
 from webhook.doctor.reading import ClusterReader, found_at, moment, read_or, reads, remembered, told_by, unread
 from webhook.doctor.result import Result, UnansweredError, counted, error, first_of, ok, warning
-from webhook.mapping.document.schema import API_VERSION
+from webhook.mapping.document.strict import API_VERSION
 from webhook.mapping.requests.values import unreadable
 
 OLDEST: Final = (1, 30)

@@ -266,7 +266,7 @@ def _idle(container: ContainerKeys, plan: Plan | None, policy: Policy) -> Explai
     """A container with keys that request no device: then its image decides what it sees, unless that is hidden."""
     rows, vendors = _resource_rows(container, policy)
     means: list[ExplainedRow] = [("no device", "no amount is above 0")]
-    shown = any(rule.document.hides for name in vendors for rule in policy.vendors[name].guard.rules)
+    shown = any(rule.hides for name in vendors for rule in policy.vendors[name].guard.rules)
     if shown and (plan is None or container.name not in plan.hidden):
         means.append(("may see all devices of its node", "if its image asks for them, which `hideDevices` prevents"))
     title = _title(container.name, " and ".join(vendors), None, init=container.init)

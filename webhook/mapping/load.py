@@ -25,7 +25,9 @@ from webhook.mapping.document.validation import (
     unknown_variables,
     validated,
 )
-from webhook.mapping.model.policy import MOST_MEMORY, SETTINGS, Policy, compile_policy
+from webhook.mapping.model.policy import Policy, compile_policy
+from webhook.mapping.model.sizes import MOST_MEMORY
+from webhook.mapping.model.sizes import SETTINGS
 from webhook.mapping.model.vendor import BUILT_IN, Vendor, draft_vendor
 from webhook.mapping.requests.probes import probe
 
@@ -189,12 +191,7 @@ def settings_in(path: Path | None) -> Document | None:
 
 
 def build_policy(documents: Iterable[Document], settings: Document | None = None, *, partial: bool = False) -> Policy:
-    """Build the policy of the built-in mappings overridden by `documents`.
-
-    Args:
-        documents: the mappings.
-        settings: the settings document.
-        partial: other documents could not be read: an unknown vendor may be one of them.
+    """Build the policy of the built-in mappings overridden by `documents`; with `partial` others could not be read.
 
     Raises:
         MappingError: all problems of each document, and of all documents together.

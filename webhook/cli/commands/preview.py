@@ -117,7 +117,7 @@ def _changed(base: "SourcedPolicy", changes: tuple[str, ...]) -> "Policy":
 
     from webhook.mapping.document.problem import MappingError
     from webhook.mapping.document.strict_yaml import Document
-    from webhook.mapping.model.policy import SETTINGS
+    from webhook.mapping.model.sizes import SETTINGS
 
     values: dict[str, Any] = {} if base.settings is None else dict(base.settings.data)
     for change in changes:

@@ -23,7 +23,7 @@ from webhook.cli.manifests.simulate import simulate
 from webhook.cli.manifests.workloads import mapping_or_empty
 from webhook.cli.terminal import Failure
 from webhook.mapping.document.problem import MappingError, path_text
-from webhook.mapping.document.schema import API_VERSION, SOME, Strict
+from webhook.mapping.document.strict import API_VERSION, SOME, Strict
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.document.validation import validated
 from webhook.mapping.load import documents_in, settings_in

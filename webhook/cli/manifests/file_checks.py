@@ -30,8 +30,8 @@ from webhook.doctor.result import Check, FileLine, Level, Result, UnansweredErro
 from webhook.labels import MAPPING, PREFIX
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
-from webhook.mapping.document.schema import API_VERSION, Strict
 from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict import API_VERSION, Strict
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import EXTENDS
 from webhook.mapping.model.policy import Policy

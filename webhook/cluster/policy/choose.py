@@ -39,7 +39,8 @@ from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.document.validation import follows_from, placed
 from webhook.mapping.load import Prepared, combine, vendors_with
 from webhook.mapping.model.match_names import Capacity
-from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
+from webhook.mapping.model.policy import Policy, compile_policy
+from webhook.mapping.model.sizes import SETTINGS
 from webhook.mapping.model.vendor import BUILT_IN
 
 WHOLE: Final = Settings(bareDevices="whole")

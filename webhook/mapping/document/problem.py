@@ -94,10 +94,6 @@ class Problems:
 def problems_of(source: str, line: int | None = 1) -> Iterator[None]:
     """Turn every error into a problem of one document, so that it affects no other document.
 
-    Args:
-        source: the source of the document.
-        line: the line to report for an unexpected error.
-
     Raises:
         MappingError: in place of any other error.
     """

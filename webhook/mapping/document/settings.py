@@ -9,7 +9,8 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from webhook.labels import INJECT, KEYS
-from webhook.mapping.document.schema import (
+from webhook.mapping.document.schema import Mapping
+from webhook.mapping.document.strict import (
     API_VERSION,
     FEW,
     MANY,
@@ -18,7 +19,6 @@ from webhook.mapping.document.schema import (
     KeyText,
     LabelKey,
     Long,
-    Mapping,
     Name,
     Strict,
     told,

@@ -156,10 +156,6 @@ class Document:
 def parse(text: str, source: str) -> list[Document]:
     """Parse the documents of a YAML (or JSON) text; empty ones are left out.
 
-    Args:
-        text: the whole text.
-        source: the source for messages: a file, a ConfigMap, "built-in".
-
     Raises:
         MappingError: not YAML, or YAML that could be misread; each problem with its line and what to write instead.
     """

@@ -17,8 +17,9 @@ from typing import Any, Final, TypeVar
 from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from webhook.mapping.document.guard import Guard
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known
-from webhook.mapping.document.schema import Guard, Long, Name, Strict
+from webhook.mapping.document.strict import Long, Name, Strict
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.text import without_middle
 
@@ -45,12 +46,7 @@ MAX_ERRORS: Final = 100
 
 
 def validated(model: type[Model], data: Mapping[str, Any], document: Document) -> Model:
-    """Validate data by its model.
-
-    Args:
-        model: the schema.
-        data: the document, merged with the one that it extends.
-        document: the document as written, for source and lines.
+    """Validate data by its model. The document as written has the source and the lines.
 
     Raises:
         MappingError: every problem, with path, line and hint.

@@ -13,7 +13,8 @@ from typing import Final, Literal, TypeAlias, cast
 
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problems
-from webhook.mapping.document.schema import Derived, Texts, texts
+from webhook.mapping.document.schema import Derived
+from webhook.mapping.document.strict import Texts, WrittenNumbers, texts
 from webhook.mapping.notation import (
     Numbers,
     glob_pattern,
@@ -524,7 +525,7 @@ def _check_no_other_keys(path: FieldPath, form: schema.Form, keys: Mapping[str, 
 
 
 def _condition(
-    path: FieldPath, name: str, value: schema.WrittenNumbers, keys: Mapping[str, Key], problems: Problems
+    path: FieldPath, name: str, value: WrittenNumbers, keys: Mapping[str, Key], problems: Problems
 ) -> Condition:
     items = value if isinstance(value, list) else [value]
     numbers = [item for item in items if item not in {"absent", "present"}]

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from webhook.labels import CLAIM
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problem, Problems
+from webhook.mapping.document.strict import texts
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model.keys import Key, Template
 from webhook.mapping.notation import glob_pattern
@@ -78,7 +79,7 @@ def advised_names(document: schema.Mapping) -> Iterator[AdvisedName]:
     for position, entry in enumerate(document.known):
         if not isinstance(entry, str):
             for place in PLACES:
-                for name in schema.texts(getattr(entry, place)):
+                for name in texts(getattr(entry, place)):
                     yield AdvisedName(place, name, " ".join(entry.advice.split()), entry.report, position)
 
 
@@ -116,13 +117,7 @@ class _MatchName(NamedTuple):
 
 
 def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key], problems: Problems) -> LetsThrough:
-    """Compile the names that let a pod through; the result is usable only without problems.
-
-    Args:
-        document: validated, including its variables.
-        keys: the compiled keys; their names can be listed.
-        problems: collects problems.
-    """
+    """Compile the names that let a pod through; the result is usable only without problems."""
     variables = document.variables
     named = {place: list(_names_in(keys, variables, place)) for place in ("resource", "label", "annotation")}
     devices, listed_keys = named["resource"], [*named["label"], *named["annotation"]]

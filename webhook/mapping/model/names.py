@@ -116,11 +116,6 @@ def conflicts(names: Names, place: KeyPlace, vendors: Mapping[str, Vendor]) -> I
     """Report names that more than one vendor in force would own, once for each document that is not built in.
 
     Only names that can be listed; patterns may overlap: see `Names.owners`.
-
-    Args:
-        names: the names in one place.
-        place: that place.
-        vendors: by name; their documents describe the keys.
     """
     what = "resource name" if place == "resource" else place
     for key, owners in names.exact.items():
@@ -198,13 +193,7 @@ class ReadKeys:
 
 
 def read_keys(vendors: Iterable[Vendor], others: Iterable[str], near: Nearness) -> ReadKeys:
-    """Return the keys that matter with these vendors, active or not.
-
-    Args:
-        vendors: all of the policy: an inactive one can be a target.
-        others: keys that the settings name.
-        near: finds keys that are nearly one of the vendors'.
-    """
+    """Return the keys that matter with these vendors, active or not. The settings name `others`."""
     vendors = list(vendors)
     read = {_VARIABLE.sub("*", key) for vendor in vendors for key in _keys(vendor)} | {*others}
     marks = {_VARIABLE.sub("*", key) for vendor in vendors for key in _marks(vendor)}

@@ -219,12 +219,7 @@ class Nearness:
         return name in self.known or local in self.resources.below.get(domain, ())
 
     def vaguely(self, name: str, target: str | None) -> tuple[str, ...]:
-        """Return the resource names that an unknown one may stand for: of its domain, else with its ending in other domains.
-
-        Args:
-            name: a name that resembles none.
-            target: the vendor whose names come first.
-        """
+        """Return the names that an unknown resource may stand for: of its domain, else with its ending, the target's first."""
         domain, _, local = name.rpartition("/")
         vendors = sorted(self.amounts, key=lambda vendor: vendor != target)
         longer = [key for key in self.resources.below.get(domain, ()) if re.match(rf"{re.escape(local)}[.-]", key)]

@@ -11,8 +11,8 @@ from typing import Any, Final
 import re2  # type: ignore[import-untyped]
 
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known
-from webhook.mapping.document.schema import Amount
 from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict import Amount
 from webhook.mapping.model.keys import KeyPlace
 from webhook.mapping.model.match_names import Capacity, KnownPlace, reported_names, reported_patterns
 from webhook.mapping.model.names import Names, Owner, ReadKeys, conflicts, index, read_keys
@@ -219,13 +219,7 @@ _OF_PODS: Final[tuple[KeyPlace, ...]] = ("resource", "label", "annotation", "nod
 
 
 def contradictions(vendors: Mapping[str, Vendor], settings: Settings, names: Mapping[KeyPlace, Names]) -> list[Problem]:
-    """Return every contradiction: a name with two owners, an unknown vendor, a chain of translations, too many names.
-
-    Args:
-        vendors: all vendors by name, after the setting `owners` was applied.
-        settings: the settings of the cluster.
-        names: the active vendors that read each name in a place.
-    """
+    """Return every contradiction: a name with two owners, an unknown vendor, a chain of translations, too many names."""
     return [
         *_unknown_names(vendors),
         *_settings_problems(vendors, settings),

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problems
-from webhook.mapping.document.schema import ordered, texts
+from webhook.mapping.document.strict import Range, ordered, texts
 from webhook.mapping.model.keys import CONTAINER, Row
 from webhook.request import Size
 
@@ -17,8 +17,8 @@ _COMPARABLE: Final[Mapping[str | int, str]] = {
     "cores": "write percentages for all models, or `unlimited` for all models",
 }
 """Hints for amounts by model that cannot be compared."""
-_NO_RANGE: Final = schema.Range(None, None, None)
-ByModel: TypeAlias = schema.Range | Mapping[str, schema.Range] | None
+_NO_RANGE: Final = Range(None, None, None)
+ByModel: TypeAlias = Range | Mapping[str, Range] | None
 """A dimension of a row: one range for all models, or one for each."""
 
 
@@ -196,14 +196,14 @@ def _row(path: FieldPath, row: schema.Row, models: frozenset[str] | None, proble
     return Row(memory.most, memory.least, most, least, row.devices, row.values, row.all)
 
 
-def _range(path: FieldPath, amounts: ByModel, models: frozenset[str] | None, problems: Problems) -> schema.Range:
+def _range(path: FieldPath, amounts: ByModel, models: frozenset[str] | None, problems: Problems) -> Range:
     """Return the range over the models."""
     if not isinstance(amounts, Mapping):
         return amounts or _NO_RANGE
     found = {model: each for model, each in amounts.items() if models is None or model in models}
     least, most = (ordered([getattr(each, end) for each in found.values()]) for end in ("least", "most"))
     if least and most:
-        return schema.Range(least[0], most[-1], None)
+        return Range(least[0], most[-1], None)
     if found and not any(each.most is None for each in found.values()):
         listed = ", ".join(f"{model}: {each}" for model, each in found.items())
         problems.add(path, f"cannot be compared: {listed}", _COMPARABLE[path[-1]])

@@ -12,9 +12,10 @@ from typing import Final, Literal
 
 from webhook.labels import PREFIX
 from webhook.mapping.document import schema
+from webhook.mapping.document.guard import GuardPlace
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem, Problems
 from webhook.mapping.document.schema import Derived
-from webhook.mapping.model.guard import GuardPlace, Guards, compile_guards, guards_own_class, guards_own_keys
+from webhook.mapping.model.guard import Guards, compile_guards, guards_own_class, guards_own_keys
 from webhook.mapping.model.keys import Form, Key, Template, compile_form, compile_key
 from webhook.mapping.model.match_names import LetsThrough, compile_lets_through
 from webhook.mapping.model.shim import Shim, compile_shim
@@ -71,15 +72,7 @@ def compile_owned(
     belongs: Sequence[str],
     problems: Problems,
 ) -> Owned:
-    """Compile the owned keys, hints and belongings of a document; the result is usable only without problems.
-
-    Args:
-        owned: annotation patterns and ``{label: pattern}``; ``*`` stands for anything, ``{variable}`` for its values.
-        hints: annotation patterns, likewise.
-        variables: the document's variables.
-        belongs: patterns of names, and ``key=value``.
-        problems: collects problems.
-    """
+    """Compile the owned keys, hints and belongings of a document; the result is usable only without problems."""
     groups: tuple[dict[FieldPath, str], ...] = (
         {("owned", i): entry for i, entry in enumerate(owned) if isinstance(entry, str)},
         {("owned", i, "label"): entry.label for i, entry in enumerate(owned) if not isinstance(entry, str)},
@@ -231,12 +224,8 @@ def draft_vendor(
 ) -> tuple[Vendor | None, tuple[Problem, ...]]:
     """Compile a document as far as possible, and collect all problems; the vendor is usable only without any.
 
-    A problem is a rule of documents that the types of the schema cannot express.
-
-    Args:
-        document: validated by the schema.
-        source: its source.
-        overridden: the paths in which it differs from the document that it extends.
+    A problem is a rule of documents that the types of the schema cannot express. In the paths
+    `overridden` the document differs from the one that it extends.
     """
     problems = Problems()
     vendor = None

@@ -213,10 +213,7 @@ def no_whole_number(
 ) -> tuple[str, Instead, Instead]:
     """Return a sentence about a fraction, what to write instead, and what it names of that, or less.
 
-    Args:
-        vendor: the vendor of the key.
-        entry: the fraction.
-        accepted: whether the target accepts a share in these keys of the vendor.
+    All of it as far as the target has `accepted` such keys.
     """
     key = vendor.keys[entry.key_name]
     share = share_meant(key, entry.number)

@@ -40,12 +40,7 @@ Candidate = Number | str | None
 
 
 def probe(vendor: Vendor, largest_card: int) -> list[Problem]:
-    """Report contradictions in a vendor's keys and forms.
-
-    Args:
-        vendor: compiled from a document without other problems.
-        largest_card: bytes, as for `read`.
-    """
+    """Report contradictions in a vendor's keys and forms."""
     reached: set[str] = set()
     problems: list[Problem] = []
     for key_values in combinations(vendor):

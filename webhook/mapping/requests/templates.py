@@ -41,10 +41,6 @@ def template_of(vendor: Vendor, requests: Mapping[str, DeviceRequest]) -> ClaimT
 
     Devices of one request are never the same: ``distinctAttribute`` is written for one device, too. An API server that drops
     ``capacity``, and so would give a whole device in place of a share, refuses it. Several requests are of one device.
-
-    Args:
-        vendor: has a section `claim`, for several requests with `matching`.
-        requests: by their names, see `request_names`.
     """
     claim = vendor.document.claim
     assert claim is not None  # noqa: S101  (by the caller)
@@ -238,10 +234,6 @@ def read_template(spec: object, vendors: Iterable[Vendor]) -> ClaimRead | None:
 
     Read are one request for a number of devices with known capacities, our selectors and, at most, our constraint, or several
     on one device: no other selectors, no alternatives, no configuration, no access by administrators.
-
-    Args:
-        spec: the ``spec`` of a template, as plain data.
-        vendors: those whose claims are known; the first with the class counts.
     """
     try:
         devices = msgspec.convert(spec, _TemplateSpec).spec.devices

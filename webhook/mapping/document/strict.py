@@ -1,0 +1,188 @@
+"""The base of every schema: the strict model, and names, texts, lists and numbers with bounds.
+
+Everyone who may write ConfigMaps can supply a document, so everything in it has a bound.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidateAs
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from webhook.mapping.notation import (
+    MAX_EXPRESSION,
+    MAX_KEY,
+    Numbers,
+    PatternError,
+    check_pattern,
+    parse_cores,
+    parse_memory,
+    parse_numbers,
+    parse_positive,
+    parse_unit,
+)
+from webhook.quantity import Number
+from webhook.request import Cores, Memory, Percent, Size
+
+FEW: Final = 32
+"""The longest list or map with a handful of entries."""
+
+SOME: Final = 64
+"""The longest list of forms and the like: each is tried with every key."""
+
+MANY: Final = 512
+"""The longest list or map that may be long, such as the names of slices."""
+
+MOST: Final = 2**63 - 1
+"""The largest number: Kubernetes counts in an int64."""
+
+Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]
+"""The name of a vendor, a hardware family, a guard list or a namespace."""
+
+Short: TypeAlias = Annotated[str, Field(max_length=63)]
+"""A name within a document or a pod."""
+KeyText: TypeAlias = Annotated[str, Field(max_length=MAX_KEY)]
+"""A key, or a pattern of keys."""
+Long: TypeAlias = Annotated[str, Field(max_length=1024)]
+"""A sentence, a path or a value."""
+Expression: TypeAlias = Annotated[str, Field(max_length=MAX_EXPRESSION)]
+"""A regular expression, as RE2 reads it."""
+
+
+def refused(message: str, hint: str | None = None) -> PydanticCustomError:
+    """An error of a value, with what to write instead."""
+    return PydanticCustomError("refused", "{message}", {"message": message, "hint": hint})
+
+
+def _pattern(text: str) -> str:
+    try:
+        check_pattern(text)
+    except PatternError as error:
+        hint = "write an expression of RE2: https://github.com/google/re2/wiki/Syntax"
+        raise refused(f"invalid regular expression: {error}", hint) from None
+    return text
+
+
+Pattern: TypeAlias = Annotated[Expression, AfterValidator(_pattern)]
+"""An expression for values of a variable."""
+Texts: TypeAlias = KeyText | Annotated[list[KeyText], Field(min_length=1, max_length=FEW)]
+Whole: TypeAlias = Annotated[int, Field(ge=-MOST, le=MOST)]
+Amount: TypeAlias = Short | Whole
+"""A quantity: ``5000Mi``, ``256Mi``, ``1``; or a percentage of a device: ``1%``, ``6.25%``."""
+DeviceAmount: TypeAlias = Amount | Annotated[list[Amount], Field(min_length=1, max_length=2)]
+"""What one device contains: an amount, or [least, most] of observed ones."""
+
+
+def read_as(written: Any, parse: Callable[[Any], Any]) -> Any:
+    """Validate a value as it is written, then parse it: an error has the place of the value."""
+    return ValidateAs(written, parse)
+
+
+MemoryAmount: TypeAlias = Annotated[Memory | None, read_as(Amount, parse_memory)]
+CoresAmount: TypeAlias = Annotated[Cores | None, read_as(Amount, parse_cores)]
+Positive: TypeAlias = Annotated[Number, read_as(Amount, parse_positive)]
+Unit: TypeAlias = Annotated[tuple[Number, bool], read_as(Amount, parse_unit)]
+"""The worth of 1: bytes and True, or percent of a device and False."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The least and the greatest amount of devices of a name, and how it is written."""
+
+    least: Memory | None
+    most: Memory | None
+    written: Any
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(str, self.written))}]" if isinstance(self.written, list) else str(self.written)
+
+    @classmethod
+    def of_memory(cls, written: Any) -> "Range":
+        """Parse memory, or two sizes."""
+        amounts = list(map(parse_memory, written if isinstance(written, list) else [written]))
+        found = cls(amounts[0], amounts[-1], written)
+        if None not in amounts and ordered(amounts) is None:
+            raise refused(f"cannot be compared: {found}", "write [least, most] as two sizes")
+        if None not in amounts and ordered(amounts) != amounts:
+            raise refused("the larger size is first", "write [least, most]")
+        return found
+
+    @classmethod
+    def of_cores(cls, written: Any) -> "Range":
+        """Parse cores."""
+        amount = parse_cores(written)
+        return cls(amount, amount, written)
+
+
+def ordered(amounts: Sequence[Memory | None]) -> list[Memory] | None:
+    """Sort amounts of one kind; None if they cannot be compared."""
+    if len(set(amounts)) == 1 and amounts[0] is not None:
+        return [amounts[0]] * len(amounts)
+    sizes = [amount for amount in amounts if isinstance(amount, Size)]
+    if len(sizes) == len(amounts):
+        return [*sorted(sizes, key=lambda size: size.bytes)]
+    percentages = [amount for amount in amounts if isinstance(amount, Percent)]
+    return [*sorted(percentages, key=lambda part: part.value)] if len(percentages) == len(amounts) else None
+
+
+MemoryRange: TypeAlias = Annotated[Range, read_as(DeviceAmount, Range.of_memory)]
+CoresRange: TypeAlias = Annotated[Range, read_as(Amount, Range.of_cores)]
+ExactName: TypeAlias = Annotated[str, Field(max_length=MAX_KEY, pattern=r"^[^*{}]+$")]
+ExactNames: TypeAlias = ExactName | Annotated[list[ExactName], Field(min_length=1, max_length=FEW)]
+"""One name or several, without ``*`` and variables."""
+
+WrittenNumbers: TypeAlias = KeyText | Whole | Annotated[list[KeyText | Whole], Field(min_length=1, max_length=SOME)]
+"""A set of legal numbers: ``5..100 by 5``, ``1..``, ``2``, ``[2, 4, 8]``."""
+LegalNumbers: TypeAlias = Annotated[Numbers, read_as(WrittenNumbers, parse_numbers)]
+_LABEL: Final = (
+    r"^(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
+    r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+)
+_MAX_DOMAIN: Final = 253
+"""Characters of a DNS name; a pattern without look-ahead cannot limit them as a whole."""
+
+
+def _domain_fits(key: str) -> str:
+    if key.find("/") > _MAX_DOMAIN:
+        raise PydanticCustomError("label_key", f"should have at most {_MAX_DOMAIN} characters before the slash")
+    return key
+
+
+LabelKey: TypeAlias = Annotated[
+    str, Field(pattern=_LABEL, max_length=_MAX_DOMAIN + 1 + 63), AfterValidator(_domain_fits)
+]
+"""The key of a label: a name of at most 63 characters, optionally after a DNS name of at most 253 characters and a slash."""
+
+LabelValue: TypeAlias = Annotated[
+    str, Field(pattern=r"^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$", max_length=63)
+]
+"""The value of a label."""
+
+_DNS: Final = r"^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$"
+DomainName: TypeAlias = Annotated[str, Field(pattern=_DNS, max_length=63)]
+"""The name of a driver or of a device class."""
+
+Belonging: TypeAlias = Annotated[str, Field(max_length=MAX_KEY, pattern=r"^(?:[^={}]+|[^=*{}]+=[^=*{}]*)$")]
+"""A name with ``*`` for any text, or ``key=value`` of a node."""
+
+
+def texts(written: Texts | None) -> tuple[str, ...]:
+    """Return one text or several, as they may be written, as a tuple."""
+    return (written,) if isinstance(written, str) else tuple(written or ())
+
+
+API_VERSION: Final = "vgpu-webhook.io/v1alpha1"
+"""The version of mappings and settings, and of documents that name none."""
+
+
+def told(description: str, default: Any = None, **bounds: Any) -> Any:
+    """A key that may be left out, with its meaning for people."""
+    return Field(default, description=description, **bounds)
+
+
+class Strict(BaseModel):
+    """Base of the schema: no unknown keys, no implicit conversions, keys in camelCase."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel, defer_build=True)
