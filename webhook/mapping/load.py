@@ -26,8 +26,7 @@ from webhook.mapping.document.validation import (
     validated,
 )
 from webhook.mapping.model.policy import Policy, compile_policy
-from webhook.mapping.model.sizes import MOST_MEMORY
-from webhook.mapping.model.sizes import SETTINGS
+from webhook.mapping.model.sizes import MOST_MEMORY, SETTINGS
 from webhook.mapping.model.vendor import BUILT_IN, Vendor, draft_vendor
 from webhook.mapping.requests.probes import probe
 
@@ -203,18 +202,8 @@ def build_policy(documents: Iterable[Document], settings: Document | None = None
     own = _by_vendor([(document, prepared) for document, (prepared, _) in drafts], problems)
     chosen, wrong = _drafted_settings(settings)
     problems += wrong
-    policy: Policy | None = None
-    try:
-        policy = None if chosen is None else combine(own, chosen)
-    except MappingError as error:
-        problems += [
-            _placed_in(problem, own, settings)
-            for problem in error.problems
-            if not (partial and problem.path and problem.path[0] in _NAMING)
-        ]
-    except Exception as error:
-        if not problems:  # otherwise it most probably follows from them
-            raise MappingError([_internal_error(error, own, settings)]) from error
+    policy, contradicting = (None, []) if chosen is None else _combined(own, chosen, settings, calm=bool(problems))
+    problems += [problem for problem in contradicting if not (partial and problem.path and problem.path[0] in _NAMING)]
     # Built-in documents are not probed here: the tests do that.
     largest = MOST_MEMORY if policy is None else policy.largest_card
     for name, prepared in own.items():
@@ -223,6 +212,20 @@ def build_policy(documents: Iterable[Document], settings: Document | None = None
     if problems or policy is None:
         raise MappingError(problems)
     return policy
+
+
+def _combined(
+    own: Mapping[str, Prepared], chosen: Settings, settings: Document | None, *, calm: bool
+) -> tuple[Policy | None, list[Problem]]:
+    """Combine documents to a policy, or return their problems with each other; `calm`: an error follows from known ones."""
+    try:
+        return combine(own, chosen), []
+    except MappingError as error:
+        return None, [_placed_in(problem, own, settings) for problem in error.problems]
+    except Exception as error:
+        if calm:
+            return None, []
+        raise MappingError([_internal_error(error, own, settings)]) from error
 
 
 def _by_vendor(drafts: Iterable[tuple[Document, Prepared | None]], problems: list[Problem]) -> dict[str, Prepared]:

@@ -12,8 +12,8 @@ from webhook import labels
 from webhook.cluster.client import ObjectMetadata
 from webhook.labels import MAPPING
 from webhook.mapping.document.problem import MappingError, Problem, problems_of
-from webhook.mapping.document.strict import API_VERSION
 from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict import API_VERSION
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import EXTENDS, remainder
 from webhook.mapping.load import Prepared, prepare, probed, settings_of

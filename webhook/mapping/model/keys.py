@@ -305,10 +305,6 @@ def compile_key(
     if problem is not None:
         problems.add(path, *problem)
     values = None if kind == "text" else problems.parsed((*path, "values"), model.values, parse_numbers)
-    counts = "devices" in dimensions
-    zero = model.zero if kind in {"amount", "other"} else None
-    if model.zero == "number" and (kind != "amount" or counts):
-        problems.add((*path, "zero"), "only a 0 of memory or cores can be a number", "write `unset`, or leave it out")
     return Key(
         name=name,
         document=model,
@@ -321,7 +317,7 @@ def compile_key(
         total=bool(model.total),
         values=values,
         texts=_texts(model) if kind == "text" else (),
-        zero=zero or (None if kind != "amount" else "none" if counts else "number" if _excludes(values) else "unset"),
+        zero=_zero(path, model, kind, values, problems),
         step=model.step or 1,
         rounding=model.round,
         written=model.written,
@@ -359,8 +355,18 @@ def _texts(model: schema.KeyRule) -> tuple[str, ...]:
     return tuple(map(str, listed))
 
 
-def _excludes(values: Numbers | None) -> bool:
-    return values is not None and 0 not in values
+def _zero(
+    path: FieldPath, model: schema.Key, kind: KeyKind, values: Numbers | None, problems: Problems
+) -> Literal["none", "unset", "number"] | None:
+    """What 0 means beside other amounts, by default: a count is none, what `values` excludes is a number, others are unset."""
+    counts = model.kind == "devices" or "devices" in model.kind
+    if model.zero == "number" and (kind != "amount" or counts):
+        problems.add((*path, "zero"), "only a 0 of memory or cores can be a number", "write `unset`, or leave it out")
+    if kind != "amount":
+        return model.zero if kind == "other" else None
+    if model.zero is not None or counts:
+        return model.zero or "none"
+    return "number" if values is not None and 0 not in values else "unset"
 
 
 def _kind(written: schema.KeyKind | list[Dimension]) -> tuple[KeyKind, tuple[Dimension, ...]]:
@@ -374,12 +380,17 @@ def _kind(written: schema.KeyKind | list[Dimension]) -> tuple[KeyKind, tuple[Dim
 
 def _check_place(path: FieldPath, model: schema.Key, place: KeyPlace, problems: Problems) -> None:
     """Check what only keys in some place, and of some kind, have."""
-    kind, dimensions = _kind(model.kind)
+    kind, _ = _kind(model.kind)
     if place == "nodeSelector" and (kind not in {"text", "other"} or model.request_key is not None or model.list):
         problems.add(path, "a key in the nodeSelector is read only", "write `is: text`, or `is: other` for a number")
     if kind == "container" and model.absent is None:
         message = "a container key needs `absent`: which container requests without it"
         problems.add(path, message, "write `absent: first` or `absent: only`")
+    _check_members(path, model, place, problems)
+
+
+def _check_members(path: FieldPath, model: schema.Key, place: KeyPlace, problems: Problems) -> None:
+    kind, dimensions = _kind(model.kind)
     if model.requests and (kind != "text" or place != "annotation"):
         problems.add((*path, "requests"), "only a text in an annotation requests by itself")
     if model.in_pods and place != "borrowed":
@@ -411,14 +422,17 @@ def _claim_problem(
         return "only a capacity is not `counted`", None
     if (model.replace or model.selects) and (model.claim is None or model.kind != "text"):
         return "only an attribute has `replace` and `selects`", None
-    if model.claim is None:
-        return None
+    return None if model.claim is None else _part_problem(model, model.claim, dimensions)
+
+
+def _part_problem(model: schema.Key, part: str, dimensions: tuple[Dimension, ...]) -> tuple[str, str | None] | None:
+    """The same of a part of a claim: an attribute, the count of devices, or a capacity."""
     if model.kind == "text":
         named = (model.row_of is None) is not (model.selects is None)
         message = "a text in a claim is an attribute, whose value a row or an annotation names"
         hint = "write `rowOf: VARIABLE`, or `selects: model` or `uuid`"
-        return None if named and _ATTRIBUTE.fullmatch(model.claim) else (message, hint)
-    if len(dimensions) != 1 or (dimensions == ("devices",)) is not (model.claim == COUNT):
+        return None if named and _ATTRIBUTE.fullmatch(part) else (message, hint)
+    if len(dimensions) != 1 or (dimensions == ("devices",)) is not (part == COUNT):
         return "a claim has a count of devices, and capacities: memory or cores", f"write `claim: {COUNT}, is: devices`"
     unknown = model.unit is None and "unit" in model.model_fields_set
     of_pod = model.total or model.list or model.request_key or unknown

@@ -122,50 +122,27 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key], prob
     named = {place: list(_names_in(keys, variables, place)) for place in ("resource", "label", "annotation")}
     devices, listed_keys = named["resource"], [*named["label"], *named["annotation"]]
     prefixes = list(_prefixes(document, devices))
-    owned = [
-        _MatchName(glob, ("owned", index))
-        for index, mark in enumerate(document.marks)
-        for glob in spelled(Template(mark), variables)
-    ]
-    marks = owned
-    if document.match.keys is not None:
-        listed = enumerate(document.match.keys)
-        marks = [
-            _MatchName(glob, ("match", "keys", index))
-            for index, key in listed
-            for glob in spelled(Template(key), variables)
-        ]
-    foreign = {
-        place: [
-            _MatchName(entry.name, ("known", entry.position, entry.place))
-            for entry in advised_names(document)
-            if entry.report and "*" not in entry.name and (entry.place == "resource") is (place == "resource")
-        ]
-        for place in ("resource", "key")
+    owned = list(_spelled_names({("owned", index): mark for index, mark in enumerate(document.marks)}, variables))
+    listed: dict[FieldPath, str] = {
+        ("match", "keys", index): key for index, key in enumerate(document.match.keys or ())
     }
+    marks = owned if document.match.keys is None else list(_spelled_names(listed, variables))
+    foreign_resources, foreign_keys = _foreign(document, resources=True), _foreign(document, resources=False)
     # A mark that could be any key of a domain matters only beside a key of the vendor, and that key lets the pod through.
     narrow = {name.glob for name in marks if _LETTER.search(name.glob.rpartition("/")[2]) is not None}
+    # A share of a class may be claimed by a resource name that is no key; a pod whose request became a claim has no other.
+    classes = [f"{DEVICE_CLASS}{document.claim.device_class}"] if document.claim else []
+    claims = {CLAIM} if document.claim else set()
     made = LetsThrough(
         prefixes=tuple(name.glob for name in prefixes),
-        # A share of a class may be claimed by a resource name that is no key.
-        resources=(
-            *(name.glob for name in (*devices, *foreign["resource"])),
-            *([f"{DEVICE_CLASS}{document.claim.device_class}"] if document.claim else []),
-        ),
-        # A pod whose request became a claim has no key of a vendor any more.
-        keys=tuple(
-            sorted(
-                {name.glob for name in (*listed_keys, *foreign["key"])}
-                | narrow
-                | ({CLAIM} if document.claim else set())
-            )
-        ),
+        resources=(*(name.glob for name in (*devices, *foreign_resources)), *classes),
+        keys=tuple(sorted({name.glob for name in (*listed_keys, *foreign_keys)} | narrow | claims)),
     )
     for check, names in (
         (_resource_problems, devices),
-        (_foreign_problems, foreign["resource"]),
+        (_foreign_problems, foreign_resources),
         (_prefix_problems, prefixes),
-        (_key_problems, dict.fromkeys([*listed_keys, *owned, *marks, *foreign["key"]])),
+        (_key_problems, dict.fromkeys([*listed_keys, *owned, *marks, *foreign_keys])),
     ):
         problems.extend(problem for name in names for problem in check(name))
     beyond = Capacity(MAX_PER_DOCUMENT).take(made)
@@ -174,6 +151,21 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key], prob
         path = most[0].path[:1] if most[0].path[0] != "match" else ("match", "keys")
         problems.add(path, f"the names that let pods through would be {beyond}", "leave out some of them")
     return made
+
+
+def _spelled_names(written: Mapping[FieldPath, str], variables: Mapping[str, schema.Variable]) -> Iterator[_MatchName]:
+    for path, text in written.items():
+        yield from (_MatchName(glob, path) for glob in spelled(Template(text), variables))
+
+
+def _foreign(document: schema.Mapping, *, resources: bool) -> list[_MatchName]:
+    """The whole names of other systems that are reported."""
+    entries = [entry for entry in advised_names(document) if entry.report and "*" not in entry.name]
+    return [
+        _MatchName(entry.name, ("known", entry.position, entry.place))
+        for entry in entries
+        if (entry.place == "resource") is resources
+    ]
 
 
 def _names_in(keys: Mapping[str, Key], variables: Mapping[str, schema.Variable], place: str) -> Iterator[_MatchName]:

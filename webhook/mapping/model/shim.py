@@ -346,9 +346,7 @@ def _shim(model: schema.Shim) -> Shim:
     path = model.library_path or schema.LibraryPath.model_construct(prefix=[], image_default=[])
     prefix, whole_path = ":".join(path.prefix), ":".join((*path.prefix, *path.image_default))
     own_path = None if path.variable is None else {"name": path.variable, "value": prefix}
-    written = {} if model.audit is None else {LD_AUDIT: ":".join(model.audit.files)}
-    written |= ({} if path.variable is None else {path.variable: prefix}) | model.env
-    variables = tuple(ShimVariable(*each) for each in written.items())
+    variables = _variables(model, path)
     # Those of a document that is extended give way to the variables of the one that extends it.
     taken = re.compile("|".join(re.escape(each.pattern).replace(r"\*", "[0-9]+") for each in variables) or "(?!)")
     if_unset = {name: value for name, value in model.env_if_unset.items() if taken.fullmatch(name) is None}
@@ -360,9 +358,6 @@ def _shim(model: schema.Shim) -> Shim:
         for name in model.architectures
     }
     deliveries = next(iter(by_architecture.values()), tuple(_delivery(delivery, model) for delivery in model.delivery))
-    covered = [
-        (PRELOAD_FILE, each.library) for each in deliveries for at in each.mounts if at["mountPath"] == PRELOAD_FILE
-    ]
     key, _, value = (model.mounted_by or "").partition("=")
     return Shim(
         document=model,
@@ -373,7 +368,7 @@ def _shim(model: schema.Shim) -> Shim:
         leave_unset=path.if_unset == "leave",
         preload=preload,
         own_path=own_path,
-        covers=frozenset(covered if model.mode == "inject" else ()),
+        covers=frozenset(_covered(deliveries) if model.mode == "inject" else ()),
         variables=variables,
         indexed=tuple(variable for variable in variables if variable.indexed),
         if_unset=if_unset,
@@ -385,6 +380,17 @@ def _shim(model: schema.Shim) -> Shim:
         f"assumed to be {':'.join(path.image_default) or 'empty'}: set it in the pod if the image needs another",
         path_before_env_from={"name": LD_LIBRARY_PATH, "value": f"{prefix}:{absolute(LD_LIBRARY_PATH)}"},
     )
+
+
+def _variables(model: schema.Shim, path: schema.LibraryPath) -> tuple[ShimVariable, ...]:
+    written = {} if model.audit is None else {LD_AUDIT: ":".join(model.audit.files)}
+    written |= {} if path.variable is None else {path.variable: ":".join(path.prefix)}
+    return tuple(ShimVariable(*each) for each in (written | model.env).items())
+
+
+def _covered(deliveries: tuple[Delivery, ...]) -> Iterator[tuple[str, str]]:
+    mounts = ((each.library, mount["mountPath"]) for each in deliveries for mount in each.mounts)
+    yield from ((path, library) for library, path in mounts if path == PRELOAD_FILE)
 
 
 def _unit(text: str) -> Number:

@@ -264,28 +264,10 @@ def _compiled(document: schema.Mapping, source: str, overridden: frozenset[Field
     guard = compile_guards(document.guard, shim, problems)
     belongs = (*document.belongs, *_placed(document.place))
     owned = compile_owned(document.owned, document.all_hints, document.variables, belongs, problems)
-    for variable, counted in document.environment.items():
-        if counted is not None and counted not in keys:
-            problems.unknown(("environment", variable), "key", counted, keys)
-    for key in keys.values():
-        if key.ceiling is not None and (key.ceiling.of not in keys or keys[key.ceiling.of].kind != "amount"):
-            hint = f"keys are {', '.join(keys)}"
-            problems.add(("keys", key.name, "ceiling", "of"), f"no amount is called {key.ceiling.of!r}", hint)
-    _check_texts(document, keys, problems)
-    _check_totals(document, keys, problems)
+    _check_keys(document, keys, problems)
     if document.claim is not None and defaults:
         problems.add(("defaults",), "a vendor with claims is only a target: nothing is filled in", "remove it")
-    problems.extend(_uncounted_without_shim(document))
-    _check_shared_names(document, problems)
-    _check_owned(owned, keys, problems)
-    _check_placed(document.place, owned, problems)
-    if document.config_maps is not None and document.config_maps in owned.annotations:
-        problems.add(
-            ("configMaps",),
-            f"{document.config_maps} is among `owned`: it would be removed from pods that are not translated, too",
-        )
-    problems.extend(guards_own_keys(guard, _own_keys(document, keys)))
-    problems.extend(guards_own_class(guard, document.place.runtime_class_name))
+    _check_names_of_pods(document, keys, owned, guard, problems)
     lets_through = compile_lets_through(document, keys, problems)
     return Vendor(
         name=document.vendor,
@@ -308,6 +290,36 @@ def _compiled(document: schema.Mapping, source: str, overridden: frozenset[Field
         claim=document.claim,
         overridden=overridden,
     )
+
+
+def _check_keys(document: schema.Mapping, keys: Mapping[str, Key], problems: Problems) -> None:
+    """Check what names keys, or may be in some of them only."""
+    for variable, counted in document.environment.items():
+        if counted is not None and counted not in keys:
+            problems.unknown(("environment", variable), "key", counted, keys)
+    for key in keys.values():
+        if key.ceiling is not None and (key.ceiling.of not in keys or keys[key.ceiling.of].kind != "amount"):
+            hint = f"keys are {', '.join(keys)}"
+            problems.add(("keys", key.name, "ceiling", "of"), f"no amount is called {key.ceiling.of!r}", hint)
+    _check_texts(document, keys, problems)
+    _check_totals(document, keys, problems)
+
+
+def _check_names_of_pods(
+    document: schema.Mapping, keys: Mapping[str, Key], owned: Owned, guard: Guards, problems: Problems
+) -> None:
+    """Check that what the vendor's pods have is not what its scheduler owns, or its guard denies."""
+    problems.extend(_uncounted_without_shim(document))
+    _check_shared_names(document, problems)
+    _check_owned(owned, keys, problems)
+    _check_placed(document.place, owned, problems)
+    if document.config_maps is not None and document.config_maps in owned.annotations:
+        problems.add(
+            ("configMaps",),
+            f"{document.config_maps} is among `owned`: it would be removed from pods that are not translated, too",
+        )
+    problems.extend(guards_own_keys(guard, _own_keys(document, keys)))
+    problems.extend(guards_own_class(guard, document.place.runtime_class_name))
 
 
 def _check_texts(document: schema.Mapping, keys: Mapping[str, Key], problems: Problems) -> None:

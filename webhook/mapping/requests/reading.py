@@ -292,15 +292,11 @@ def _completion(asked: _Asked, key_values: KeyValues, defaults: Defaults, device
         return None
     rest = {dimension: default for dimension, default in defaults.items() if dimension not in applied}
     reading = _read_form(asked, form, extended, rest)
-    specified = reading.specified - applied.keys()
-    if (
-        (reading.request.devices != devices and any(form.keys[name].total for name in added))
-        or not _all_count(vendor, form, key_values, added, reading)
-        or ("devices" in defaults and divides(vendor, form, key_values))
-        or _reduces(reading.request, "memory", "cores", specified, applied)
-        or _reduces(reading.request, "cores", "memory", specified, applied)
+    if not _completes(asked, form, key_values, added, reading, applied=applied, devices=devices) or (
+        "devices" in defaults and divides(vendor, form, key_values)
     ):
         return None
+    specified = reading.specified - applied.keys()
     # By its exact value: another vendor may be able to express what these keys round.
     values = {name: default.value for name, default in applied.items() if name != "devices"}
     request = replace(reading.request, **values)
@@ -319,12 +315,26 @@ def _completion(asked: _Asked, key_values: KeyValues, defaults: Defaults, device
     )
 
 
-def _reduces(
-    request: Request, whole: Dimension, reduced: Dimension, specified: frozenset[Dimension], applied: Defaults
+def _completes(
+    asked: _Asked,
+    form: Form,
+    key_values: KeyValues,
+    added: KeyValues,
+    reading: Reading,
+    *,
+    applied: Defaults,
+    devices: int,
 ) -> bool:
-    """Return whether a default reduces a request for all of one dimension to less than a whole device."""
-    all_of_it = whole in specified and getattr(request, whole) == ALL
-    return all_of_it and reduced in applied and applied[reduced].value != ALL
+    """Whether keys for defaults change nothing of what keys specify: a total over as many devices, all of a device."""
+    request, specified = reading.request, reading.specified - applied.keys()
+    if request.devices != devices and any(form.keys[name].total for name in added):
+        return False
+    pairs: tuple[tuple[Dimension, Dimension], ...] = (("memory", "cores"), ("cores", "memory"))
+    for whole, reduced in pairs:
+        all_of_it = whole in specified and getattr(request, whole) == ALL
+        if all_of_it and reduced in applied and applied[reduced].value != ALL:
+            return False
+    return _all_count(asked.vendor, form, key_values, added, reading)
 
 
 def _all_count(vendor: Vendor, form: Form, key_values: KeyValues, added: KeyValues, reading: Reading) -> bool:
