@@ -204,14 +204,17 @@ def build_policy(documents: Iterable[Document], settings: Document | None = None
     problems += wrong
     policy, contradicting = (None, []) if chosen is None else _combined(own, chosen, settings, calm=bool(problems))
     problems += [problem for problem in contradicting if not (partial and problem.path and problem.path[0] in _NAMING)]
-    # Built-in documents are not probed here: the tests do that.
-    largest = MOST_MEMORY if policy is None else policy.largest_card
-    for name, prepared in own.items():
-        if name not in faulty:
-            problems += probed(prepared, prepared.vendor if policy is None else policy.vendors[name], largest)
+    problems += _all_probed({name: each for name, each in own.items() if name not in faulty}, policy)
     if problems or policy is None:
         raise MappingError(problems)
     return policy
+
+
+def _all_probed(own: Mapping[str, Prepared], policy: Policy | None) -> Iterator[Problem]:
+    """Probe documents; the built-in ones are not: the tests do that."""
+    largest = MOST_MEMORY if policy is None else policy.largest_card
+    for name, prepared in own.items():
+        yield from probed(prepared, prepared.vendor if policy is None else policy.vendors[name], largest)
 
 
 def _combined(

@@ -54,7 +54,7 @@ def absolute(name: str) -> str:
 
 
 def resolved(path: str, values: Mapping[str, str]) -> str:
-    """Return a search path whose references make no empty elements.
+    """Return a search path whose references make no empty elements; `values` are known ones, without references.
 
     A known value that makes empty elements replaces its reference, so that `search_path` drops them; other known values
     stay references. A reference with an unknown value is made absolute (see `absolute`) where it begins or ends an element;
@@ -202,10 +202,8 @@ class Delivery:
 
     Attributes:
         kind: the name in documents, in the namespace's annotation and in the status.
-        library: the name of the volume that holds the library, which no container may write to.
-        mount_path: the mount path of the library.
-        volumes: entries of the pod's ``volumes``, including the writable state.
-        mounts: entries of the container's ``volumeMounts``.
+        library, mount_path: the volume that holds the library, which no container may write to, and where it is mounted.
+        volumes, mounts: entries of the pod, including the writable state, and of the container.
         installer: the init container that fills the volume, with its name; None for a volume that has the library.
         marks: texts of which undecoded JSON contains one if it could collide: names of the volumes, last parts of the
             mount paths, or an escape, which may hide either.
@@ -233,22 +231,17 @@ class Shim:
     """What a container with a share gets; made by `compile_shim` only.
 
     Attributes:
-        document: the shim in the document, for what is not compiled.
         mounted_by: label of the DaemonSets whose device plugin mounts the library; None if none is known.
         deliveries: in order of preference.
         by_architecture: the same for each architecture, the default first; empty if they are alike.
-        library_path: directories that ``LD_LIBRARY_PATH`` begins with.
-        leave_unset: a container without ``LD_LIBRARY_PATH`` keeps the image's.
-        preload: files that ``LD_PRELOAD`` begins with.
+        library_path, preload: what ``LD_LIBRARY_PATH`` and ``LD_PRELOAD`` begin with.
         own_path: the search path in a variable of its own; None without one.
         covers: mounts, as path and volume, at a path that a guard may list.
-        variables: the variables that the library reads, with that one and ``LD_AUDIT``.
-        indexed: those of them that there are for each device.
+        variables: the variables that the library reads, with that one and ``LD_AUDIT``; `indexed`, those for each device.
         if_unset: variables, with values, that a container's own ``env`` may set otherwise.
         memory_unit, cores_unit: bytes, and percent, in which variables contain amounts.
         names: all variables that the shim may write; ``*`` in one stands for an index.
-        path_alone: the entry for a container without ``LD_LIBRARY_PATH``.
-        path_assumed: the warning about it, for it replaces the image's own.
+        path_alone, path_assumed: the entry for a container without ``LD_LIBRARY_PATH``, and the warning about it.
         path_before_env_from: the entry for a container that may take one from ``envFrom``.
     """
 
@@ -347,17 +340,12 @@ def _shim(model: schema.Shim) -> Shim:
     prefix, whole_path = ":".join(path.prefix), ":".join((*path.prefix, *path.image_default))
     own_path = None if path.variable is None else {"name": path.variable, "value": prefix}
     variables = _variables(model, path)
-    # Those of a document that is extended give way to the variables of the one that extends it.
-    taken = re.compile("|".join(re.escape(each.pattern).replace(r"\*", "[0-9]+") for each in variables) or "(?!)")
-    if_unset = {name: value for name, value in model.env_if_unset.items() if taken.fullmatch(name) is None}
+    if_unset = _if_unset(model, variables)
     preload = () if model.preload is None else tuple(model.preload.prefix)
     needed = ((LD_PRELOAD, preload), (LD_LIBRARY_PATH, prefix and own_path is None))
     loader = [name for name, is_needed in needed if is_needed]
-    by_architecture = {
-        name: tuple(_delivery(delivery, model) for delivery in _in_architecture(model, name).delivery)
-        for name in model.architectures
-    }
-    deliveries = next(iter(by_architecture.values()), tuple(_delivery(delivery, model) for delivery in model.delivery))
+    by_architecture = {name: _deliveries(_in_architecture(model, name)) for name in model.architectures}
+    deliveries = next(iter(by_architecture.values()), _deliveries(model))
     key, _, value = (model.mounted_by or "").partition("=")
     return Shim(
         document=model,
@@ -388,6 +376,12 @@ def _variables(model: schema.Shim, path: schema.LibraryPath) -> tuple[ShimVariab
     return tuple(ShimVariable(*each) for each in (written | model.env).items())
 
 
+def _if_unset(model: schema.Shim, variables: tuple[ShimVariable, ...]) -> dict[str, str]:
+    """Those of a document that is extended give way to the variables of the one that extends it."""
+    taken = re.compile("|".join(re.escape(each.pattern).replace(r"\*", "[0-9]+") for each in variables) or "(?!)")
+    return {name: value for name, value in model.env_if_unset.items() if taken.fullmatch(name) is None}
+
+
 def _covered(deliveries: tuple[Delivery, ...]) -> Iterator[tuple[str, str]]:
     mounts = ((each.library, mount["mountPath"]) for each in deliveries for mount in each.mounts)
     yield from ((path, library) for library, path in mounts if path == PRELOAD_FILE)
@@ -398,6 +392,10 @@ def _unit(text: str) -> Number:
         return parse_unit(text)[0]
     except ValueError:
         return 1  # reported as a problem
+
+
+def _deliveries(model: schema.Shim) -> tuple[Delivery, ...]:
+    return tuple(_delivery(delivery, model) for delivery in model.delivery)
 
 
 def _delivery(model: schema.Delivery, shim: schema.Shim) -> Delivery:
