@@ -498,9 +498,9 @@ def ceilings(container: ContainerRequest) -> Iterator[tuple[KeyValue, KeyValue]]
     """Yield each requested key with the key that allows another amount than requested."""
     for entry in container.key_values.values():
         ceiling = container.vendor.keys[entry.key_name].ceiling
-        if ceiling is not None and ceiling.of in container.key_values:
-            requested = container.key_values[ceiling.of]
-            if entry.number != requested.number * ceiling.per:
+        if ceiling is not None and ceiling[0] in container.key_values:
+            requested = container.key_values[ceiling[0]]
+            if entry.number != requested.number * ceiling[1]:
                 yield requested, entry
 
 

@@ -31,12 +31,14 @@ def _quantity(written: str | int, instead: str) -> Number:
         raise ValueError(f"{error}: write {instead}") from None
 
 
-def parse_memory(written: str | int) -> Memory | None:
-    """Parse memory of one device: ``all``, ``unlimited``, or a quantity of bytes; None for 0.
+def parse_memory(written: str | int | None) -> Memory | None:
+    """Parse memory of one device: ``all``, ``unlimited``, or a quantity of bytes; None for 0, and for nothing.
 
     Raises:
         ValueError: none of these.
     """
+    if written is None:
+        return None
     if written == "all":
         return ALL
     if written == "unlimited":
@@ -47,12 +49,14 @@ def parse_memory(written: str | int) -> Memory | None:
     return Size(size) if size else None
 
 
-def parse_default_memory(written: str | int) -> Memory | None:
-    """Parse memory of one device as a default: ``all``, or a size of at least 1 MiB with a suffix; None for 0.
+def parse_default_memory(written: str | int | None) -> Memory | None:
+    """Parse memory of one device as a default: ``all``, or a size of at least 1 MiB with a suffix; None for 0 and None.
 
     Raises:
         ValueError: none of these; a bare number is ambiguous, because keys have units of their own.
     """
+    if written is None:
+        return None
     if written in {"all", 0, "0"}:
         return ALL if written == "all" else None
     text = str(written)
@@ -64,12 +68,14 @@ def parse_default_memory(written: str | int) -> Memory | None:
     return Size(size)
 
 
-def parse_cores(written: str | int) -> Cores | None:
-    """Parse cores of one device: ``unlimited``, or a percentage from 0 to 100 with or without ``%``; None for 0.
+def parse_cores(written: str | int | None) -> Cores | None:
+    """Parse cores of one device: ``unlimited``, or a percentage from 0 to 100 with or without ``%``; None for 0 and None.
 
     Raises:
         ValueError: none of these.
     """
+    if written is None:
+        return None
     if written == "unlimited":
         return UNLIMITED
     percent = _quantity(str(written).removesuffix("%"), "`unlimited` or a percentage from 0 to 100")
@@ -79,7 +85,11 @@ def parse_cores(written: str | int) -> Cores | None:
 
 
 def parse_positive(written: str | int) -> Number:
-    """Parse a quantity above 0."""
+    """Parse a quantity above 0.
+
+    Raises:
+        ValueError: not one.
+    """
     number = parse_quantity(str(written))
     if number <= 0:
         raise ValueError(f"{written} is not above 0")

@@ -40,11 +40,11 @@ from webhook.mapping.document.strict import (
     Unit,
     Whole,
     WrittenNumbers,
-    read_as,
+    readable,
     told,
 )
 from webhook.mapping.notation import parse_default_memory
-from webhook.request import Dimension, Memory
+from webhook.request import Dimension
 
 PullPolicy: TypeAlias = Literal["Always", "IfNotPresent", "Never"]
 
@@ -387,9 +387,7 @@ class Defaults(Strict):
     """The values for missing dimensions of a request; 0 for none."""
 
     devices: int | None = Field(None, ge=0, le=MOST)
-    memory: Annotated[Memory | None, read_as(Amount, parse_default_memory)] | None = told(
-        "`all` or a quantity of bytes"
-    )
+    memory: Annotated[Amount, readable(parse_default_memory)] | None = told("`all` or a quantity of bytes")
     cores: int | None = Field(None, ge=0, le=100)
 
 

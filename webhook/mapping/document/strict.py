@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidateAs
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from webhook.mapping.notation import (
     MAX_EXPRESSION,
     MAX_KEY,
-    Numbers,
     PatternError,
     check_pattern,
     parse_cores,
@@ -23,8 +22,7 @@ from webhook.mapping.notation import (
     parse_positive,
     parse_unit,
 )
-from webhook.quantity import Number
-from webhook.request import Cores, Memory, Percent, Size
+from webhook.request import Memory, Percent, Size
 
 FEW: Final = 32
 """The longest list or map with a handful of entries."""
@@ -75,16 +73,20 @@ DeviceAmount: TypeAlias = Amount | Annotated[list[Amount], Field(min_length=1, m
 """What one device contains: an amount, or [least, most] of observed ones."""
 
 
-def read_as(written: Any, parse: Callable[[Any], Any]) -> Any:
-    """Validate a value as it is written, then parse it: an error has the place of the value."""
-    return ValidateAs(written, parse)
+def readable(parse: Callable[[Any], object]) -> AfterValidator:
+    """A validator of what is parsed when it is compiled; a document stays as it is written."""
+
+    def check(written: Any) -> Any:
+        parse(written)
+        return written
+
+    return AfterValidator(check)
 
 
-MemoryAmount: TypeAlias = Annotated[Memory | None, read_as(Amount, parse_memory)]
-CoresAmount: TypeAlias = Annotated[Cores | None, read_as(Amount, parse_cores)]
-Positive: TypeAlias = Annotated[Number, read_as(Amount, parse_positive)]
-Unit: TypeAlias = Annotated[tuple[Number, bool], read_as(Amount, parse_unit)]
-"""The worth of 1: bytes and True, or percent of a device and False."""
+MemoryAmount: TypeAlias = Annotated[Amount, readable(parse_memory)]
+CoresAmount: TypeAlias = Annotated[Amount, readable(parse_cores)]
+Positive: TypeAlias = Annotated[Amount, readable(parse_positive)]
+Unit: TypeAlias = Annotated[Amount, readable(parse_unit)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +129,15 @@ def ordered(amounts: Sequence[Memory | None]) -> list[Memory] | None:
     return [*sorted(percentages, key=lambda part: part.value)] if len(percentages) == len(amounts) else None
 
 
-MemoryRange: TypeAlias = Annotated[Range, read_as(DeviceAmount, Range.of_memory)]
-CoresRange: TypeAlias = Annotated[Range, read_as(Amount, Range.of_cores)]
+MemoryRange: TypeAlias = Annotated[DeviceAmount, readable(Range.of_memory)]
+CoresRange: TypeAlias = Annotated[Amount, readable(Range.of_cores)]
 ExactName: TypeAlias = Annotated[str, Field(max_length=MAX_KEY, pattern=r"^[^*{}]+$")]
 ExactNames: TypeAlias = ExactName | Annotated[list[ExactName], Field(min_length=1, max_length=FEW)]
 """One name or several, without ``*`` and variables."""
 
 WrittenNumbers: TypeAlias = KeyText | Whole | Annotated[list[KeyText | Whole], Field(min_length=1, max_length=SOME)]
 """A set of legal numbers: ``5..100 by 5``, ``1..``, ``2``, ``[2, 4, 8]``."""
-LegalNumbers: TypeAlias = Annotated[Numbers, read_as(WrittenNumbers, parse_numbers)]
+LegalNumbers: TypeAlias = Annotated[WrittenNumbers, readable(parse_numbers)]
 _LABEL: Final = (
     r"^(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
     r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"

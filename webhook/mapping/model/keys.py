@@ -19,7 +19,11 @@ from webhook.mapping.notation import (
     Numbers,
     glob_pattern,
     literal,
+    parse_cores,
+    parse_memory,
     parse_numbers,
+    parse_positive,
+    parse_unit,
 )
 from webhook.quantity import Number
 from webhook.request import DIMENSIONS, Cores, Dimension, Memory, Request
@@ -125,7 +129,7 @@ class Key:
         zero: what 0 means beside amounts of the vendor: ``none``, no device, ``unset``, as if it were left out, or ``number``,
             as any other; None: always the latter.
         twin: a second name: either is read, both are written.
-        ceiling: another key, of which this one allows more than is requested.
+        ceiling: another key, of which this one allows more than is requested, and the worth of 1 of that key here.
         plain: those of the spellings that the maker's own device plugin serves as whole devices, without this vendor.
         other_names: unknown resource names that may mean this key: beside one, no default is filled in for it.
         variables: the variables of the name, except the container.
@@ -150,7 +154,7 @@ class Key:
     written: Literal["integer", "decimal", "quantity", "items"]
     listed: bool
     twin: Template | None
-    ceiling: schema.Ceiling | None
+    ceiling: tuple[str, Number] | None
     plain: tuple[Template, ...]
     other_names: re.Pattern[str] | None
     variables: frozenset[str]
@@ -318,12 +322,12 @@ def compile_key(
         values=values,
         texts=_texts(model) if kind == "text" else (),
         zero=_zero(path, model, kind, values, problems),
-        step=model.step or 1,
+        step=_step(model),
         rounding=model.round,
         written=model.written,
         listed=model.list,
         twin=twin,
-        ceiling=model.ceiling,
+        ceiling=None if model.ceiling is None else (model.ceiling.of, parse_positive(model.ceiling.per)),
         # An extension may have renamed the resource: then no plain device plugin serves it.
         plain=tuple(Template(name) for name in texts(model.plain) if name in texts(model.resource)),
         other_names=None if model.other_names is None else re.compile(glob_pattern(model.other_names), re.DOTALL),
@@ -353,6 +357,10 @@ def _place(
 def _texts(model: schema.KeyRule) -> tuple[str, ...]:
     listed = model.values if isinstance(model.values, list) else [] if model.values is None else [model.values]
     return tuple(map(str, listed))
+
+
+def _step(model: schema.KeyRule) -> Number:
+    return 1 if model.step is None else parse_positive(model.step)
 
 
 def _zero(
@@ -466,7 +474,7 @@ def _override(path: FieldPath, key: Key, rule: schema.KeyRule | None, problems: 
     elif "values" in changed:
         key = replace(key, values=problems.parsed((*path, "values"), rule.values, parse_numbers))
     if "step" in changed:
-        key = replace(key, step=rule.step or 1)
+        key = replace(key, step=_step(rule))
     return replace(key, rounding=rule.round) if "round" in changed else key
 
 
@@ -482,7 +490,7 @@ def _unit(
         if memory and isinstance(model, schema.Key):
             problems.add(path, "a memory key needs a `unit`", "a quantity such as `1Mi`, or `1%` of a device")
         return 1, False
-    unit, sized = model.unit
+    unit, sized = parse_unit(model.unit)
     if sized and not memory:
         problems.add((*path, "unit"), "only memory has a size", "write a percentage such as `1%`")
     return unit, sized
@@ -504,9 +512,9 @@ def compile_form(
         when=tuple(_condition((*path, "when", key), key, value, keys, problems) for key, value in form.when.items()),
         document=form,
         devices=form.devices,
-        memory=form.memory,
-        cores=form.cores,
-        absent=Request(form.absent.devices, form.absent.memory, form.absent.cores),
+        memory=parse_memory(form.memory),
+        cores=parse_cores(form.cores),
+        absent=Request(form.absent.devices, parse_memory(form.absent.memory), parse_cores(form.absent.cores)),
         keys={name: _override((*path, "keys", name), key, form.keys.get(name), problems) for name, key in keys.items()},
         own_values=frozenset(name for name, rule in form.keys.items() if "values" in rule.model_fields_set),
     )

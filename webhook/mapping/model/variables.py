@@ -2,14 +2,15 @@
 
 import difflib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problems
-from webhook.mapping.document.strict import Range, ordered, texts
+from webhook.mapping.document.strict import Amount, DeviceAmount, Range, ordered, texts
 from webhook.mapping.model.keys import CONTAINER, Row
+from webhook.mapping.notation import parse_numbers
 from webhook.request import Size
 
 _COMPARABLE: Final[Mapping[str | int, str]] = {
@@ -18,7 +19,7 @@ _COMPARABLE: Final[Mapping[str | int, str]] = {
 }
 """Hints for amounts by model that cannot be compared."""
 _NO_RANGE: Final = Range(None, None, None)
-ByModel: TypeAlias = Range | Mapping[str, Range] | None
+ByModel: TypeAlias = DeviceAmount | Mapping[str, Amount] | Mapping[str, DeviceAmount] | None
 """A dimension of a row: one range for all models, or one for each."""
 
 
@@ -188,19 +189,28 @@ def _row(path: FieldPath, row: schema.Row, models: frozenset[str] | None, proble
     if len(by_model) > 1 and by_model[0].keys() != by_model[1].keys():
         lacking = by_model[0].keys() ^ by_model[1].keys()
         problems.add(path, f"`memory` and `cores` name different models: only one has {', '.join(sorted(lacking))}")
-    memory = _range((*path, "memory"), row.memory, models, problems)
-    cores = _range((*path, "cores"), row.cores, models, problems)
+    memory = _range((*path, "memory"), row.memory, Range.of_memory, models, problems)
+    cores = _range((*path, "cores"), row.cores, Range.of_cores, models, problems)
     if models is not None and by_model and not models & by_model[0].keys():
         return None
     most, least = (None if isinstance(amount, Size) else amount for amount in (cores.most, cores.least))
-    return Row(memory.most, memory.least, most, least, row.devices, row.values, row.all)
+    values = {
+        key: {form: parse_numbers(each) for form, each in written.items()}
+        if isinstance(written, dict)
+        else parse_numbers(written)
+        for key, written in row.values.items()
+    }
+    whole = {key: parse_numbers(written) for key, written in row.all.items()}
+    return Row(memory.most, memory.least, most, least, row.devices, values, whole)
 
 
-def _range(path: FieldPath, amounts: ByModel, models: frozenset[str] | None, problems: Problems) -> Range:
+def _range(
+    path: FieldPath, amounts: ByModel, parse: Callable[[Any], Range], models: frozenset[str] | None, problems: Problems
+) -> Range:
     """Return the range over the models."""
     if not isinstance(amounts, Mapping):
-        return amounts or _NO_RANGE
-    found = {model: each for model, each in amounts.items() if models is None or model in models}
+        return _NO_RANGE if amounts is None else parse(amounts)
+    found = {model: parse(each) for model, each in amounts.items() if models is None or model in models}
     least, most = (ordered([getattr(each, end) for each in found.values()]) for end in ("least", "most"))
     if least and most:
         return Range(least[0], most[-1], None)

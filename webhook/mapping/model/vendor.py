@@ -27,6 +27,7 @@ from webhook.mapping.notation import (
     check_pattern,
     expression,
     literal,
+    parse_default_memory,
 )
 from webhook.request import DIMENSIONS, MAX_DEVICES, Dimension, Memory, Percent, Size
 
@@ -298,9 +299,9 @@ def _check_keys(document: schema.Mapping, keys: Mapping[str, Key], problems: Pro
         if counted is not None and counted not in keys:
             problems.unknown(("environment", variable), "key", counted, keys)
     for key in keys.values():
-        if key.ceiling is not None and (key.ceiling.of not in keys or keys[key.ceiling.of].kind != "amount"):
+        if key.ceiling is not None and (key.ceiling[0] not in keys or keys[key.ceiling[0]].kind != "amount"):
             hint = f"keys are {', '.join(keys)}"
-            problems.add(("keys", key.name, "ceiling", "of"), f"no amount is called {key.ceiling.of!r}", hint)
+            problems.add(("keys", key.name, "ceiling", "of"), f"no amount is called {key.ceiling[0]!r}", hint)
     _check_texts(document, keys, problems)
     _check_totals(document, keys, problems)
 
@@ -482,8 +483,9 @@ def _defaults(defaults: schema.Defaults, problems: Problems) -> dict[Dimension, 
         problems.add(("defaults", "devices"), f"no node has {defaults.devices} devices")
     if defaults.devices:
         compiled["devices"] = Default(defaults.devices, "mapping")
-    if isinstance(defaults.memory, Size | Percent):
-        compiled["memory"] = Default(defaults.memory, "mapping")
+    memory = parse_default_memory(defaults.memory)
+    if isinstance(memory, Size | Percent):
+        compiled["memory"] = Default(memory, "mapping")
     if defaults.cores:
         compiled["cores"] = Default(Percent(defaults.cores), "mapping")
     return compiled
