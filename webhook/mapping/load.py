@@ -36,23 +36,14 @@ _FORM: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A document without problems of its own.
-
-    Attributes:
-        merged: the document, merged with the one that it extends.
-        vendor: the compiled vendor.
-    """
+    """A document without problems of its own, merged with the one that it extends, and its vendor."""
 
     merged: Merged
     vendor: Vendor
 
 
 def prepare(document: Document) -> Prepared:
-    """Merge, validate and compile a document; it is not yet probed, nor checked against others.
-
-    Raises:
-        MappingError: all problems of the document.
-    """
+    """Merge, validate and compile a document; it is not yet probed, nor checked against others."""
     prepared, problems = drafted(document)
     if prepared is None or problems:
         raise MappingError(problems)

@@ -32,11 +32,7 @@ def _quantity(written: str | int, instead: str) -> Number:
 
 
 def parse_memory(written: str | int | None) -> Memory | None:
-    """Parse memory of one device: ``all``, ``unlimited``, or a quantity of bytes; None for 0, and for nothing.
-
-    Raises:
-        ValueError: none of these.
-    """
+    """Parse memory of one device: ``all``, ``unlimited``, or a quantity of bytes; None for 0, and for nothing."""
     if written is None:
         return None
     if written == "all":
@@ -69,11 +65,7 @@ def parse_default_memory(written: str | int | None) -> Memory | None:
 
 
 def parse_cores(written: str | int | None) -> Cores | None:
-    """Parse cores of one device: ``unlimited``, or a percentage from 0 to 100 with or without ``%``; None for 0 and None.
-
-    Raises:
-        ValueError: none of these.
-    """
+    """Parse cores of one device: ``unlimited``, or a percentage from 0 to 100 with or without ``%``; None for 0 and None."""
     if written is None:
         return None
     if written == "unlimited":
@@ -85,11 +77,7 @@ def parse_cores(written: str | int | None) -> Cores | None:
 
 
 def parse_positive(written: str | int) -> Number:
-    """Parse a quantity above 0.
-
-    Raises:
-        ValueError: not one.
-    """
+    """Parse a quantity above 0."""
     number = parse_quantity(str(written))
     if number <= 0:
         raise ValueError(f"{written} is not above 0")
@@ -97,11 +85,7 @@ def parse_positive(written: str | int) -> Number:
 
 
 def parse_unit(written: str | int) -> tuple[Number, bool]:
-    """Parse the unit of a key: bytes and True, or percent of a device and False.
-
-    Raises:
-        ValueError: not a quantity above 0.
-    """
+    """Parse the unit of a key: bytes and True, or percent of a device and False."""
     text = str(written)
     sized = not text.endswith("%")
     instead = "a size such as `256Mi`, or a percentage of a device such as `1%`"
@@ -198,11 +182,7 @@ class Numbers:
 
 
 def parse_numbers(written: str | int | list[str | int]) -> Numbers:
-    """Parse a set of numbers.
-
-    Raises:
-        ValueError: not a set of numbers, or an empty one.
-    """
+    """Parse a set of numbers."""
     items = written if isinstance(written, list) else [written]
     return Numbers(tuple(_parse_span(str(item)) for item in items))
 
@@ -249,11 +229,7 @@ class PatternError(ValueError):
 
 
 class Expression:
-    """A compiled expression for whole names; safe for use by several threads.
-
-    Attributes:
-        steps: the number of its instructions.
-    """
+    """A compiled expression for whole names; safe for use by several threads."""
 
     __slots__ = ("_groups", "_regex", "steps")
 
@@ -292,11 +268,7 @@ class Expression:
 
 @lru_cache(maxsize=256)
 def expression(text: str) -> Expression:
-    """Compile an expression; the same text is compiled once.
-
-    Raises:
-        PatternError: as `Expression`.
-    """
+    """Compile an expression; the same text is compiled once."""
     return Expression(text)
 
 
@@ -308,13 +280,7 @@ def literal(text: str) -> str:
 
 @dataclass(frozen=True)
 class NameSet:
-    """A set of names, some of them with ``*`` or as expressions; test membership with ``name in names``.
-
-    Attributes:
-        exact: whole names.
-        globs: names with ``*``, which match as one expression in time linear in the length of a name.
-        expressions: names whose expressions a document writes.
-    """
+    """A set of names, some of them with ``*`` or as expressions; test membership with ``name in names``."""
 
     exact: frozenset[str] = frozenset()
     globs: frozenset[str] = frozenset()
@@ -358,11 +324,7 @@ class NameSet:
 
 
 def check_pattern(text: str) -> None:
-    """Check that documents may contain an expression.
-
-    Raises:
-        PatternError: they may not.
-    """
+    """Check that documents may contain an expression."""
     if len(text) > MAX_EXPRESSION:
         raise PatternError(f"is longer than {MAX_EXPRESSION} characters")
     steps = expression(text).steps

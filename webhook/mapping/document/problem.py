@@ -19,15 +19,7 @@ FieldPath = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in a document.
-
-    Attributes:
-        message: what is wrong, a sentence without a period.
-        path: the place in the document: keys and indexes.
-        hint: what to write instead, or None.
-        source: the file or ConfigMap of the document, or "built-in".
-        line: the line in the source from 1, or None if not known.
-    """
+    """One mistake in a document."""
 
     message: str
     path: FieldPath = ()

@@ -28,11 +28,7 @@ _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def events_of(text: str) -> Iterator[events.Event]:
-    """Parse a text to events: only they still have tags, anchors, the style of scalars, and lines.
-
-    Raises:
-        yaml.YAMLError: while the events are read.
-    """
+    """Parse a text to events: only they still have tags, anchors, the style of scalars, and lines."""
     stream: Iterator[events.Event] = yaml.parse(text, Loader=_LOADER)
     return stream
 
@@ -43,11 +39,7 @@ def line_of(event: events.Event) -> int:
 
 
 class Walker(ABC):
-    """Builds documents from events; what a dialect permits, reads and reports is in its subclass.
-
-    Attributes:
-        lines: of the current document, the line of every key and element.
-    """
+    """Builds documents from events; what a dialect permits, reads and reports is in its subclass."""
 
     def __init__(self, stream: Iterator[events.Event]) -> None:
         self.lines: dict[FieldPath, int] = {}
@@ -136,13 +128,7 @@ _WHOLE: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document of a YAML text.
-
-    Attributes:
-        source: the source of the text, as messages name it.
-        data: the document: dicts, lists, text, ints, booleans and None.
-        lines: the line from 1 of every key and list element, by its path; ``()`` is that of the document.
-    """
+    """One document of a YAML text, with the line of every key and list element by its path; ``()`` is the document."""
 
     source: str
     data: dict[str, Any]

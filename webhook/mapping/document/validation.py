@@ -258,13 +258,7 @@ EXTENDS: Final = "extends"
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A document merged with the one that it extends.
-
-    Attributes:
-        data: the merged document, as plain data.
-        document: the document as written, for its source and lines.
-        overridden: the paths that differ from the extended document; empty without one.
-    """
+    """A document merged with the one that it extends, and the paths in which it differs from that."""
 
     data: Mapping[str, Any]
     document: Document
@@ -272,11 +266,7 @@ class Merged:
 
 
 def merge_documents(document: Document, builtin: Mapping[str, Document]) -> Merged:
-    """Merge a document over the built-in one that it extends; `inherited_names` and `unknown_variables` check the result.
-
-    Raises:
-        MappingError: it extends an unknown document.
-    """
+    """Merge a document over the built-in one that it extends; `inherited_names` and `unknown_variables` check the result."""
     if EXTENDS not in document.data:
         return Merged(document.data, document)
     base = document.data[EXTENDS]

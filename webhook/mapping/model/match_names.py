@@ -38,13 +38,7 @@ _KUBERNETES: Final = ("kubernetes.io", "k8s.io")
 
 @dataclass(frozen=True, slots=True)
 class LetsThrough:
-    """The names by which match conditions send a pod to the webhook; ``*`` matches any text.
-
-    Attributes:
-        prefixes: prefixes of resource names.
-        resources: resource names.
-        keys: labels, annotations and marks of the scheduler.
-    """
+    """The names by which match conditions send a pod to the webhook; ``*`` matches any text."""
 
     prefixes: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
@@ -57,15 +51,7 @@ PLACES: tuple[KnownPlace, ...] = ("resource", "label", "annotation")
 
 
 class AdvisedName(NamedTuple):
-    """A name of another system with advice.
-
-    Attributes:
-        place: where it stands in a pod.
-        name: the name.
-        advice: whose it is, and what to write instead.
-        report: whether a pod with it gets a warning.
-        position: its position in `known`.
-    """
+    """A name of another system with advice."""
 
     place: KnownPlace
     name: str
@@ -273,13 +259,7 @@ def _ordinary() -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class MatchLoad:
-    """The size of names in match conditions, or the limit for it.
-
-    Attributes:
-        characters: characters of the expression.
-        patterns: the characters that belong to patterns.
-        prefixes: prefixes of resource names, without whole domains, which are one list.
-    """
+    """The size of names in match conditions, or the limit for it."""
 
     characters: int = 0
     patterns: int = 0

@@ -24,13 +24,7 @@ from webhook.mapping.notation import MAX_KEY, Expression, NameSet, expression
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The vendor that reads a name, and as which of its keys.
-
-    Attributes:
-        vendor: the vendor, in force or inactive.
-        key_name: the name of its key in the mapping.
-        binding: what the variables of the key stand for, including the name of a container.
-    """
+    """The vendor that reads a name, and as which of its keys."""
 
     vendor: str
     key_name: str

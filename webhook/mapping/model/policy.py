@@ -609,13 +609,7 @@ def _inactive_names(
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A resource name of several vendors.
-
-    Attributes:
-        name: the resource name.
-        owner: the vendor that reads it; None if all are inactive.
-        others: the inactive vendors that use it, in the order of the policy.
-    """
+    """A resource name of several vendors."""
 
     name: str
     owner: str | None

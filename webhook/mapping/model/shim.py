@@ -3,15 +3,12 @@
 A shim needs a limit, from variables of its own or from the device plugin. It never writes a ``*_VISIBLE_DEVICES``: a pod's
 variable overrides the device plugin's and would grant access to all devices.
 
-The variables of the dynamic loader, and how to put entries first in them.
-
 glibc splits ``LD_LIBRARY_PATH`` at ``:`` and ``;``, and reads an empty element as the current directory, where everyone who
 can write there could plant a library. ``LD_PRELOAD`` is split at blanks and colons, and its empty elements mean nothing.
 ``LD_AUDIT`` has the shim's files alone: of several libraries there the last decides what a symbol means (glibc 2.36). glibc
 replaces ``$LIB`` by ``lib64`` or such as ``lib/x86_64-linux-gnu`` (ld.so(8)); musl takes it as it is, and passes over files
 that are missing: so ``/opt/$LIB/shim.so`` is one file for glibc, and another for musl.
-Before that the kubelet expands ``$(NAME)`` in a value, and ``$$`` to ``$`` (Kubernetes,
-``third_party/forked/golang/expansion``).
+Before that the kubelet expands ``$(NAME)`` in a value, and ``$$`` to ``$`` (``third_party/forked/golang/expansion``).
 """
 
 import posixpath
@@ -45,7 +42,7 @@ _REFERENCE: Final = re.compile(r"\$\$|\$\(([^)]*)\)")
 
 
 def absolute(name: str) -> str:
-    """Return a reference to a variable as one or more elements of a search path that are not empty at either end.
+    """Return a reference to a variable as elements of a search path that are not empty at either end.
 
     The slash and ``/.`` do not change an absolute path, and make a relative one absolute. Without them an empty value, or a
     separator at an end of the value, would make an empty element.
@@ -128,8 +125,7 @@ PLACEHOLDERS: Final = {
 }
 """The placeholders in the value of a variable, and patterns of what replaces them."""
 PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
-_AMOUNTS: Final = frozenset({"memory", "cores"})
-"""The placeholders that a request may leave without a value."""
+_AMOUNTS: Final = frozenset({"memory", "cores"})  # a request may leave them without a value
 
 INDEX: Final = "{index}"
 ARCH: Final = "{arch}"

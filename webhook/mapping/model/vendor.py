@@ -377,11 +377,7 @@ def _check_patterns(keys: Mapping[str, Key], document: schema.Mapping, problems:
 
 
 def _check_count(keys: Mapping[str, Key], document: schema.Mapping, problems: Problems) -> None:
-    """Stop compiling if keys and variables make too many names.
-
-    Raises:
-        MappingError: they do.
-    """
+    """Stop compiling if keys and variables make too many names."""
     too_many = Problems()
     templates = [template for key in keys.values() for template in key.templates]
     for path, listed in (

@@ -51,11 +51,7 @@ def left_alone(vendor: Vendor, form: Form, key_values: KeyValues, container: str
 
 
 def check_texts(keys: Mapping[str, Key], key_values: KeyValues, container: str) -> None:
-    """Check that texts are those that the system knows.
-
-    Raises:
-        Denied: one is not.
-    """
+    """Check that texts are those that the system knows."""
     for name, entry in key_values.items():
         key = keys[name]
         if key.texts and entry.text not in key.texts:
@@ -64,11 +60,7 @@ def check_texts(keys: Mapping[str, Key], key_values: KeyValues, container: str) 
 
 
 def check_reported(vendor: Vendor, key_values: KeyValues, container: str) -> None:
-    """Check that nodes report the resources of a request that stays in its keys.
-
-    Raises:
-        Denied: they do not, so that the pod would stay Pending.
-    """
+    """Check that nodes report the resources of a request that stays in its keys."""
     for name in vendor.unreported & key_values.keys():
         entry, why = key_values[name], vendor.keys[name].document.unreported
         instead = " ".join((why or "").split())

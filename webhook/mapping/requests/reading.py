@@ -76,11 +76,7 @@ class Reader(Struct):
         return counted
 
     def legal(self, key: Key, entry: KeyValue, number: Number) -> Number:
-        """Return the number of a key, or its part for each device, or the legal one to which the vendor rounds it.
-
-        Raises:
-            Denied: the number is not legal, and the vendor does not round.
-        """
+        """Return the number of a key, or its part for each device, or the legal one to which the vendor rounds it."""
         values = key.values if self.row is None else self.values(key)
         if key.written != "decimal" and type(number) is not int:
             if key.rounding is None:
@@ -219,11 +215,7 @@ def read(
 
 
 def _filled_in(asked: _Asked, form: Form, key_values: KeyValues, defaults: Defaults) -> Reading:
-    """Read keys that make a request by themselves; at home a default fills only what a key can specify, else by value.
-
-    Raises:
-        Denied: the keys alone are denied.
-    """
+    """Read keys that make a request by themselves; at home a default fills only what a key can specify, else by value."""
     if not asked.home:
         return _read_form(asked, form, key_values, defaults)
     for chosen in fewer(defaults) if defaults else ():
@@ -477,11 +469,7 @@ def _unit_text(key: Key) -> str:
 
 
 def count_devices(reader: Reader) -> int | None:
-    """Return the number of devices; None if nothing specifies it.
-
-    Raises:
-        Denied: the number is not allowed, or larger than any node has.
-    """
+    """Return the number of devices; None if nothing specifies it."""
     written = reader.form.devices
     entry: KeyValue | None = None
     if isinstance(written, int):
@@ -517,11 +505,7 @@ def _derived(reader: Reader, derived: Derived, entry: KeyValue) -> int:
 
 
 def _check_derived_counts(asked: _Asked, key_values: KeyValues) -> None:
-    """Check that no number counts more devices than any node has, before anything else that may be wrong with it.
-
-    Raises:
-        Denied: one does.
-    """
+    """Check that no number counts more devices than any node has, before anything else that may be wrong with it."""
     for form in asked.vendor.forms:
         derived = form.devices
         entry = key_values.get(derived.key) if isinstance(derived, Derived) and form.reads else None
@@ -538,11 +522,7 @@ def _too_many(reader: Reader, entry: KeyValue | None, devices: int) -> Denied:
 
 
 def amount_of(reader: Reader, dimension: Literal["memory", "cores"], devices: int | None) -> Memory | None:
-    """Return the amount of a dimension per device, of so many for keys that count over all; None if nothing specifies it.
-
-    Raises:
-        Denied: the number is not allowed, cannot be divided by the devices, or is more than any device has.
-    """
+    """Return the amount of a dimension per device, of so many for keys that count over all; None if nothing specifies it."""
     literal = reader.form.memory if dimension == "memory" else reader.form.cores
     if literal is not None:
         reader.report_ignored(reader.present(dimension))

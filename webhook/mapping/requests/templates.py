@@ -159,11 +159,7 @@ def claim_text(key: Key, number: Number) -> str:
 
 
 def claim_number(key: Key, text: str) -> Number:
-    """Return the number of a claim's key that a quantity means.
-
-    Raises:
-        QuantityError: it is not a quantity.
-    """
+    """Return the number of a claim's key that a quantity means."""
     unit = key.unit if key.sized and key.unit is not None else 1
     return simplest(Fraction(parse_quantity(text)) / unit)
 
@@ -218,12 +214,7 @@ class _TemplateSpec(_Known, frozen=True):
 
 
 class ClaimRead(NamedTuple):
-    """The keys that a template requests in: those of a vendor with claims, as they are written in a pod's.
-
-    Attributes:
-        vendor: of the class.
-        requests: the keys of each request, by its name; several are of one device.
-    """
+    """The keys that a template requests in: those of a vendor with claims, as they are written in a pod's."""
 
     vendor: Vendor
     requests: Mapping[str, tuple[KeyValue, ...]]

@@ -19,15 +19,7 @@ _T = TypeVar("_T")
 
 
 class KeyValue(msgspec.Struct, frozen=True, gc=False):
-    """One key and its value in a pod.
-
-    Attributes:
-        key_name: the name of the key in the mapping.
-        key: the resource name, label or annotation in the pod.
-        text: the value in the pod (the API server may have rewritten what the user typed).
-        number: the value as a number; 0 for a text.
-        binding: the values of the variables of the key.
-    """
+    """One key and its value in a pod, whose text the API server may have rewritten; the number of a text is 0."""
 
     key_name: str
     key: str

@@ -29,13 +29,7 @@ from webhook.request import ALL, DIMENSIONS, UNLIMITED, Dimension, Memory, Perce
 
 
 class Written(msgspec.Struct, frozen=True, gc=False):
-    """A request in a target's keys.
-
-    Attributes:
-        form: the form of the keys.
-        keys: the keys with their values, by name.
-        reading: the result of reading them back, with the defaults that would apply.
-    """
+    """A request in a target's keys, with the result of reading them back under the defaults that would apply."""
 
     form: Form
     keys: Mapping[str, KeyValue]
@@ -196,9 +190,6 @@ def _numbers(target: Vendor, form: Form, request: Request, row: Row | None, defa
     For example, 2 devices with 4 GiB and 30 % of the cores each, where `memory` counts GiB over all devices, and `cores`
     percent of one in steps of 25: ``{"memory": 8, "cores": 50, "devices": 2}``. One key for several dimensions has the
     greatest of their numbers.
-
-    Raises:
-        NoEquivalent: no key can express a dimension.
     """
     numbers: dict[str, Number] = {}
     derived = form.devices if isinstance(form.devices, Derived) else None
