@@ -23,6 +23,9 @@ import re2  # type: ignore[import-untyped]
 from webhook.quantity import MAX_VALUE, MIB, Number, QuantityError, number_text, parse_quantity, simplest
 from webhook.request import ALL, UNLIMITED, Cores, Memory, Percent, Size
 
+MAX_PARSED: Final = 1024
+"""Texts whose meaning is remembered: a document is read when it is validated, and when it is compiled."""
+
 
 def _quantity(written: str | int, instead: str) -> Number:
     try:
@@ -31,6 +34,7 @@ def _quantity(written: str | int, instead: str) -> Number:
         raise ValueError(f"{error}: write {instead}") from None
 
 
+@lru_cache(maxsize=MAX_PARSED)
 def parse_memory(written: str | int | None) -> Memory | None:
     """Parse memory of one device: ``all``, ``unlimited``, or a quantity of bytes; None for 0, and for nothing."""
     if written is None:
@@ -64,6 +68,7 @@ def parse_default_memory(written: str | int | None) -> Memory | None:
     return Size(size)
 
 
+@lru_cache(maxsize=MAX_PARSED)
 def parse_cores(written: str | int | None) -> Cores | None:
     """Parse cores of one device: ``unlimited``, or a percentage from 0 to 100 with or without ``%``; None for 0 and None."""
     if written is None:
@@ -187,6 +192,7 @@ def parse_numbers(written: str | int | list[str | int]) -> Numbers:
     return Numbers(tuple(_parse_span(str(item)) for item in items))
 
 
+@lru_cache(maxsize=MAX_PARSED)
 def _parse_span(text: str) -> Span:
     match = _SPAN.fullmatch(text.strip())
     if match is None:

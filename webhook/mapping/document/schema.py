@@ -23,7 +23,6 @@ from webhook.mapping.document.strict import (
     CoresRange,
     DomainName,
     ExactNames,
-    Expression,
     KeyText,
     LabelKey,
     LabelValue,
@@ -32,13 +31,14 @@ from webhook.mapping.document.strict import (
     MemoryAmount,
     MemoryRange,
     Name,
-    Pattern,
     Positive,
     Short,
     Strict,
     Texts,
     Unit,
+    ValuePattern,
     Whole,
+    WrittenExpression,
     WrittenNumbers,
     readable,
     told,
@@ -219,14 +219,14 @@ class Row(Strict):
 class Variable(Strict):
     """A variable part of names, such as `{chip}` or `{profile}`."""
 
-    values: Annotated[list[KeyText], Field(max_length=MANY)] | Pattern | None = told(
+    values: Annotated[list[KeyText], Field(max_length=MANY)] | ValuePattern | None = told(
         "the possible values: a list, or one pattern"
     )
     rows: Annotated[dict[KeyText, Row], Field(max_length=MANY)] | None = told(
         "the possible values, and what a device of each name contains"
     )
-    others: Pattern | None = told("pattern of names that are known, but whose content is not")
-    possible: Pattern | None = told(
+    others: ValuePattern | None = told("pattern of names that are known, but whose content is not")
+    possible: ValuePattern | None = told(
         "pattern of names that the system's configuration may add: unknown ones are no near misses"
     )
     write: Texts | None = told(
@@ -523,7 +523,7 @@ class SharedName(Strict):
     """Another vendor's resource name under which the vendor may serve its devices, which only node labels show."""
 
     resource: KeyText
-    nodes: dict[LabelKey, Expression] = Field(
+    nodes: dict[LabelKey, WrittenExpression] = Field(
         min_length=1,
         max_length=FEW,
         description="labels of such nodes, each with a pattern of values; one match is enough",

@@ -45,7 +45,7 @@ KeyText: TypeAlias = Annotated[str, Field(max_length=MAX_KEY)]
 """A key, or a pattern of keys."""
 Long: TypeAlias = Annotated[str, Field(max_length=1024)]
 """A sentence, a path or a value."""
-Expression: TypeAlias = Annotated[str, Field(max_length=MAX_EXPRESSION)]
+WrittenExpression: TypeAlias = Annotated[str, Field(max_length=MAX_EXPRESSION)]
 """A regular expression, as RE2 reads it."""
 
 
@@ -63,7 +63,7 @@ def _pattern(text: str) -> str:
     return text
 
 
-Pattern: TypeAlias = Annotated[Expression, AfterValidator(_pattern)]
+ValuePattern: TypeAlias = Annotated[WrittenExpression, AfterValidator(_pattern)]
 """An expression for values of a variable."""
 Texts: TypeAlias = KeyText | Annotated[list[KeyText], Field(min_length=1, max_length=FEW)]
 Whole: TypeAlias = Annotated[int, Field(ge=-MOST, le=MOST)]
