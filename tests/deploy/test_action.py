@@ -45,7 +45,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.parametrize("expect, status", [("warnings: [VGW101]", 0), ("denied: VGW401", 2)])
+@pytest.mark.parametrize("expect, status", [("warnings: [VGW101]", 0), ("denied: VGW401", 1)])
 def test_steps_of_the_action(tmp_path: Path, programs: Path, expect: str, status: int) -> None:
     """Each step but the installation is run by bash as GitHub does, with its inputs as variables."""
     case = tmp_path / "case"
