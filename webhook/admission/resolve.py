@@ -30,6 +30,9 @@ from webhook.request import UNLIMITED, Dimension
 MAX_FOLLOWED: Final = 2
 """How many of the choices that a denial offers are tried."""
 
+MAX_ENTRIES: Final = 256
+"""Keys of a pod beyond which none is tried: no honest pod has as many, and each try takes as long as the decision."""
+
 
 class PodResult(msgspec.Struct, frozen=True):
     """The resolution of a pod's keys.
@@ -326,9 +329,14 @@ def resolve(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
         return _resolved(keys, overrides, policy)
     except Denied as denial:
         finding = denial.finding
-        if not (finding.instead or finding.named):
+        if not (finding.instead or finding.named) or _entries_of(keys) > MAX_ENTRIES:
             raise
     raise Denied(_followed(finding, keys, overrides, policy))
+
+
+def _entries_of(keys: PodKeys) -> int:
+    """How many keys a pod has."""
+    return len(keys.labels) + len(keys.annotations) + sum([len(container.resources) for container in keys.containers])
 
 
 def _followed(denial: Finding, keys: PodKeys, overrides: Overrides, policy: Policy) -> Finding:
