@@ -21,6 +21,7 @@ from tests.cluster.test_access import write_kubeconfig
 from tests.server.harness import connected, pod, request, review
 from tests.server.process import Process, started
 from tests.waiting import until_told
+from webhook.cli import main
 from webhook.cli.commands.serve import serve
 from webhook.replica.run import serving_names
 from webhook.server.http import Endpoint
@@ -36,7 +37,7 @@ def run(*arguments: str, **environment: str) -> Result:
 
 def test_help_names_every_endpoint() -> None:
     """And a variable for an option; options are explained one by one: tests/project/test_docs.py."""
-    output = run("--help").output
+    output = CliRunner().invoke(main, ["serve", "--help"]).output
     for text in ("/mutate", "/healthz", "/readyz", "/metrics", "SIGTERM", "VGPU_WEBHOOK_STATE_DIR"):
         assert text in output
 
