@@ -1,6 +1,7 @@
 """Every status that the server can answer with, and when."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -121,6 +122,16 @@ async def test_chunked_body_is_read() -> None:
         assert (await call(server, head + chunks)).status == 200
         assert (await call(server, head + b"ffff\r\n" + b"x" * 0xFFFF)).status == 413
         assert (await call(server, head + b"nonsense\r\n")).status == 400
+
+
+@pytest.mark.parametrize("spaces, status", [(1 << 19, 200), (2 << 20, 413)])
+async def test_the_rest_of_a_large_body_is_received(spaces: int, status: int) -> None:
+    """Up to a bound, for its sender reads the answer afterwards: a denial; beyond that, an error."""
+    head = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    body = review(pod()) + b" " * spaces
+    async with serving(replace(SMALL, drained=1 << 20), policy=REAL) as server:
+        answer = await call(server, head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+    assert answer.status == status
 
 
 async def test_body_that_breaks_off_is_nobodys_bug() -> None:
