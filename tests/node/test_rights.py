@@ -163,6 +163,10 @@ NEVER_GRANTED = {
 }
 
 
+ON_DEMAND = {"list leases.coordination.k8s.io"}
+"""Asked for where no pod of the scheduler has a node yet: here another test's may have."""
+
+
 def test_the_doctors_rights_are_those_that_it_uses(scene: Scene) -> None:
     """While `helm test` runs it may do what its checks ask for, and nothing more; afterwards nothing."""
     release = scene.release
@@ -179,5 +183,5 @@ def test_the_doctors_rights_are_those_that_it_uses(scene: Scene) -> None:
     uses = list(used(release.plane.audit_log, NAMESPACE, CHECK))[before:]
     assert missing(grants, (use.right for use in uses)) == sorted(NEVER_GRANTED)
     assert {str(use.right) for use in uses if use.status in {401, 403}} == NEVER_GRANTED
-    assert unused(grants, (use.right for use in uses)) == []
+    assert set(unused(grants, (use.right for use in uses))) <= ON_DEMAND
     assert granted(scene.client, NAMESPACE, CHECK) == set()
