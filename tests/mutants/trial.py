@@ -39,8 +39,8 @@ OPTIONS = (
 )
 
 CERTIFICATES = (
-    ("tests/certs/test_plan.py", "--deselect=tests/certs/test_plan.py::test_twenty_years"),
-    ("tests/certs/test_plan.py", "tests/certs/test_rotator.py", "tests/certs/test_state.py"),
+    ("tests/certs", "--deselect=tests/certs/test_rotation.py::test_twenty_years"),
+    ("tests/certs/test_rotation.py",),
 )
 """What a mutant of `certs` is put to: the tests of one line after the other, until one fails."""
 
@@ -83,7 +83,7 @@ AROUND = (
         "tests/doctor",
         "tests/cli/test_preview.py",
         "tests/cli/test_check.py",
-        "tests/certs/test_rotator.py",
+        "tests/certs/test_upkeep.py",
         "tests/faults",
     ),
 )
