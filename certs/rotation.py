@@ -17,6 +17,7 @@ import datetime as dt
 import enum
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final, NamedTuple, Self
 
 from cryptography import x509
@@ -60,7 +61,7 @@ class RotationRequest(enum.Enum):
     CA = "ca"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class State:
     """Everything that is stored. Printing it shows no key.
 
@@ -81,7 +82,7 @@ class State:
         """The CAs that callers must trust, PEM."""
         return pem(self.cas)
 
-    @property
+    @cached_property
     def issuer(self) -> x509.Certificate | None:
         """The CA of the serving certificate; None if there is none, or it was deleted."""
         pair = self.pair

@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 from blockbuster import blockbuster_ctx
 
-from tests.sharing import ByCluster, in_order
+from tests.sharing import ByCluster, in_order, workers
 from tests.waiting import turns
 
 pytest_plugins = ["pytester", "tests.controlplane.fixtures", "tests.remembering", "tests.second_try"]
@@ -58,6 +58,12 @@ def pytest_collection_finish() -> None:
     """Spare the garbage collector what lives until the end of the run."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """As many processes as pay."""
+    return workers()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -3,13 +3,17 @@
 The groups of pytest-xdist 3.8 (`xdist_group`) are lost beside pytest 9.2, which no longer reads what xdist writes them to.
 """
 
+import os
 from typing import Any, Final
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 _CLUSTERS: Final = ("tests/controlplane", "tests/deploy", "tests/faults")
-_WHOLE: Final = frozenset(f"tests/{name}.py" for name in ("project/test_docs", "doctor/test_checks"))
+_WHOLE: Final = frozenset(
+    f"tests/{name}.py"
+    for name in ("project/test_docs", "doctor/test_checks", "fuzz/test_fuzz", "decisions/test_any_to_any")
+)
 """Files whose tests share what takes long besides: the commands of all pages, which are run once, policies."""
 
 
@@ -30,6 +34,11 @@ class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
         if all(tests.values()):
             del self.assigned_work[node][scope]
         self._reschedule(node)
+
+
+def workers() -> int:
+    """How many processes: one more than there are cores, for in some tests most is waiting."""
+    return (os.cpu_count() or 1) + 1
 
 
 def in_order(items: list[pytest.Item]) -> list[pytest.Item]:

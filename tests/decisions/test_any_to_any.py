@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from tests.depth import few_or_all, partners
 from tests.generators.boundaries import boundary_pods
 from tests.generators.requests import PATTERNED, Json, requesting_pods
+from tests.mapping.vendors import unprobed
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.collect import ContainerRequest, collect
@@ -27,7 +28,7 @@ from webhook.admission.overrides import defaults_for
 from webhook.admission.survey import survey
 from webhook.cli.matrix import pairs, probes
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import build_policy, documents_in
+from webhook.mapping.load import documents_in
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.reading import read
@@ -78,7 +79,7 @@ def _policy_for(vendor: str, changes: str) -> Policy:
     own = parse(changes, "changes")
     changed = {document.data["extends"] for document in own}
     documents = [each for each in (*DOCUMENTS, *parse(CONFIGURED, "configured")) if each.data["extends"] not in changed]
-    return build_policy([*documents, *own], parse(settings, "settings")[0])
+    return unprobed([*documents, *own], parse(settings, "settings")[0])
 
 
 POLICY = policy_for()
@@ -102,7 +103,7 @@ def policy_between(source: str, target: str) -> Policy:
         return policy_for(target)
     owners = {STANDBY[source]: source, STANDBY[target]: target}
     documents = [*DOCUMENTS, *parse(CONFIGURED, "configured")]
-    return build_policy(documents, parse(json.dumps({"owners": owners}), "settings")[0])
+    return unprobed(documents, parse(json.dumps({"owners": owners}), "settings")[0])
 
 
 def resource_names(vendor: Vendor) -> Iterator[tuple[str, object]]:

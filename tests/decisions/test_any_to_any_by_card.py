@@ -22,9 +22,9 @@ from tests.decisions.test_any_to_any import (
     translated,
 )
 from tests.depth import few_or_all, partners
+from tests.mapping.vendors import unprobed
 from webhook.admission import Decision
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
 from webhook.reasons import Reason
@@ -56,7 +56,7 @@ def _policy_with_cards(source: str) -> Policy:
     settings = policy_for(source).settings.model_dump(by_alias=True, exclude_defaults=True)
     settings |= {"cards": {name: f"{size // 1024**2}Mi" for name, size in CARDS.items()}, "cardLabels": [LABEL]}
     documents = [*DOCUMENTS, *parse(CONFIGURED, "configured"), *parse(PARTS, "parts")]
-    return build_policy(documents, parse(json.dumps(settings), "settings")[0])
+    return unprobed(documents, parse(json.dumps(settings), "settings")[0])
 
 
 @pytest.mark.timeout(3600)

@@ -9,8 +9,8 @@ from functools import cache
 
 from tests.fuzz.oracle.keys import Cluster
 from tests.fuzz.oracle.meaning import ALL, GIB, MIB, Amount
+from tests.mapping.vendors import unprobed
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
 
 Defaults = Mapping[str, int | Amount]
@@ -295,4 +295,4 @@ SETUPS: tuple[Setup, ...] = (
 def policy_of(index: int) -> Policy:
     """The compiled policy of one of `SETUPS`; compiled once, and shared by a process and its children."""
     setup = SETUPS[index]
-    return build_policy(parse(setup.mappings, "mappings"), parse(setup.settings, "settings")[0])
+    return unprobed(parse(setup.mappings, "mappings"), parse(setup.settings, "settings")[0])

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from webhook.mapping.document.problem import MappingError, Problem
-from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import build_policy, prepare
+from webhook.mapping.document.strict_yaml import Document, parse
+from webhook.mapping.load import build_policy, combine, prepare, settings_of
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.requests.reading import read
@@ -38,6 +38,12 @@ def policy(*texts: str, settings: str = "") -> Policy:
     """The built-in policy with these documents over it."""
     documents = [each for number, text in enumerate(texts) for each in parse(text, f"{number}.yaml")]
     return build_policy(documents, next(iter(parse(settings, "settings.yaml")), None))
+
+
+def unprobed(documents: Iterable[Document], settings: Document | None = None) -> Policy:
+    """The policy of documents that are known to be right, without the probes of each, which take most of the time."""
+    prepared = [prepare(document) for document in documents]
+    return combine({each.vendor.name: each for each in prepared}, settings_of(settings))
 
 
 def problems(*texts: str, settings: str = "") -> list[Problem]:

@@ -114,6 +114,8 @@ def _from_files(options: PolicyOptions) -> SourcedPolicy:
             f"{', '.join(map(str, options.values))} over the chart's values", policy, mappings, settings
         )
     default, own = _default(), options.settings
+    if options.mappings is None and own is None:
+        return default
     title = DEFAULT if own is None else f"the settings of {own}"
     with reading_documents(options.mappings or own):
         given = documents_in(options.mappings)
