@@ -8,8 +8,8 @@ from typing import Any
 import jsonpatch
 
 from webhook.admission.decision import Allocation, Context, Namespace, Plan, PodSecurityLevel
-from webhook.mapping.document import schema
 from webhook.mapping.document.settings import Settings
+from webhook.mapping.model import schema
 from webhook.mapping.model.policy import compile_policy
 from webhook.mapping.model.vendor import Vendor, draft_vendor
 from webhook.patch import Operation, PodEdits, slots

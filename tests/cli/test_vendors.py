@@ -18,9 +18,9 @@ from tests.cli.conftest import Run
 from webhook.cli.options import PolicyOptions
 from webhook.cli.policy_source import sourced_policy
 from webhook.cli.terminal import aligned
-from webhook.mapping.document.schema import Mapping
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import load_policy
+from webhook.mapping.model.schema import Mapping
 from webhook.reasons import Reason
 
 

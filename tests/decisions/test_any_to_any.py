@@ -218,7 +218,7 @@ def pod_with(container: ContainerRequest) -> Json:
     found: dict[str, dict[str, str]] = {"resource": side, "borrowed": side, "label": {}, "annotation": {}}
     keys = container.vendor.keys
     for entry in container.key_values.values():
-        for other, text in keys[entry.key_name].document.in_pods.items():
+        for other, text in keys[entry.key_name].in_pods.items():
             found[keys[other].place][keys[other].spelled({})] = text
         name = re.sub(r"\{(\w+)\}", lambda found: PATTERNED[found[1]], entry.key)
         found[keys[entry.key_name].place][name] = entry.text
@@ -277,7 +277,7 @@ def check_templates(stored: Json, decision: Decision, got: Request, before: Cont
         assert found is not None
         assert found.vendor is target
         key_values = {entry.key_name: entry for entry in found.requests["gpu"]}
-        uncounted = any(not key.document.counted for key in target.keys.values())
+        uncounted = any(not key.counted for key in target.keys.values())
         counted = replace(got, cores=UNLIMITED) if uncounted and not got.whole else got
         assert read(target, key_values, {}, policy.largest_card, "main").request == counted
 

@@ -11,8 +11,7 @@ from functools import cache
 from typing import Any
 
 from tests.generators.requests import Json, drawn, pod_of
-from webhook.mapping.document.schema import Derived
-from webhook.mapping.model.keys import Key
+from webhook.mapping.model.keys import Derived, Key
 from webhook.mapping.model.vendor import Vendor
 from webhook.quantity import QuantityError, parse_quantity
 
@@ -23,7 +22,7 @@ _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 def boundary_pods(source: Vendor, target: Vendor, random_: random.Random) -> Iterator[Json]:
     """Pods without end in the source's terms; not all of their requests are such as it takes."""
-    forms = [form for form in source.forms if form.document.deny is None]
+    forms = [form for form in source.forms if form.deny is None]
     while True:
         form = random_.choice(forms)
         numbers = drawn(source, form, random_)

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from webhook.mapping.document.schema import Derived
-from webhook.mapping.model.keys import Condition, Form, Key
+from webhook.mapping.model.keys import Condition, Derived, Form, Key
 from webhook.mapping.model.vendor import Vendor
 from webhook.quantity import Number, simplest
 
@@ -19,7 +18,7 @@ Json = dict[str, Any]
 
 def requesting_pods(vendor: Vendor, random_: random.Random) -> Iterator[Json]:
     """Pods without end; most of their requests are such as the vendor takes."""
-    forms = [form for form in vendor.forms if form.document.deny is None]
+    forms = [form for form in vendor.forms if form.deny is None]
     while True:
         numbers = drawn(vendor, random_.choice(forms), random_)
         if numbers:
@@ -36,7 +35,7 @@ def drawn(vendor: Vendor, form: Form, random_: random.Random) -> dict[str, Numbe
         if not wanted:
             continue
         if key.kind == "text":
-            rows = vendor.variables[key.document.row_of].rows if key.document.row_of else {}
+            rows = vendor.variables[key.row_of].rows if key.row_of else {}
             texts = sorted(rows) or sorted(condition.texts if condition is not None else ())
             found |= {name: random_.choice(texts)} if texts else {}
         elif key.kind == "amount":

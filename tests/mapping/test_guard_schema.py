@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.naming import each_of
-from webhook.mapping.document import schema
 from webhook.mapping.document.guard import PLACES, Guard
 from webhook.mapping.document.problem import Problem, Problems
 from webhook.mapping.document.validation import guard_lists
+from webhook.mapping.model import schema
 from webhook.mapping.model.guard import Guards, compile_guards
 from webhook.mapping.model.shim import Shim, compile_shim
 from webhook.mapping.model.vendor import Owned, compile_owned, union

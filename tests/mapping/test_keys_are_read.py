@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from webhook.mapping.document import guard, schema, settings
+from webhook.mapping.document import guard, settings
+from webhook.mapping.model import keys as keys_and_forms
+from webhook.mapping.model import schema
 from webhook.mapping.model import vendor as compiled
 from webhook.mapping.model.vendor import Vendor
 
@@ -44,10 +46,12 @@ def models(module: object) -> Iterator[type[BaseModel]]:
             yield each
 
 
-@pytest.mark.parametrize("module", [schema, guard, settings], ids=["mappings", "guards", "settings"])
+@pytest.mark.parametrize(
+    "module", [schema, keys_and_forms, guard, settings], ids=["mappings", "keys", "guards", "settings"]
+)
 def test_every_key_of_the_schema_is_read(module: object) -> None:
-    """By something other than the schema."""
-    read = read_outside(module)
+    """By something other than the schema; keys and forms also by what compiles them, beside it."""
+    read = read_outside(*[module] * (module is not keys_and_forms))
     keys = {
         f"{model.__name__}.{name}": name
         for model in models(module)

@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 from tests.naming import each_of
-from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problem, Problems
+from webhook.mapping.model import schema
 from webhook.mapping.model.shim import NO_DELIVERY, Shim, compile_shim
 from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 

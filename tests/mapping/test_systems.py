@@ -67,10 +67,10 @@ def test_what_no_release_serves_is_not_written_by_default() -> None:
             if added in document.variables:
                 continue
             key = each.keys[added]
-            if key.document.claim is not None:  # nobody writes claims but for who makes the vendor a target
+            if key.claim is not None:  # nobody writes claims but for who makes the vendor a target
                 continue
             gated = document.reports and not any(isinstance(entry, str) for entry in document.reports)
-            assert key.kind != "amount" or key.document.unreported is not None or gated, f"{name}: {added}"
+            assert key.kind != "amount" or key.unreported is not None or gated, f"{name}: {added}"
 
 
 def test_each_says_what_its_nodes_report() -> None:
@@ -87,7 +87,7 @@ def test_each_says_what_its_nodes_report() -> None:
         assert names or not resources, name
         if resources:
             assert names <= {template.text for key in resources for template in key.spellings}, name
-            assert all(
-                key.document.unreported is None for key in resources if names & {each.text for each in key.spellings}
-            ), name
+            assert all(key.unreported is None for key in resources if names & {each.text for each in key.spellings}), (
+                name
+            )
     assert unknown == {"baidu", "cce", "metax", "qgpu"}

@@ -21,10 +21,10 @@ from tests.yaml_text import load_yaml
 from webhook.admission import Context, Namespace, decide, resolve
 from webhook.labels import TARGET
 from webhook.mapping.document.problem import MappingError
-from webhook.mapping.document.schema import Mapping
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.schema import Mapping
 from webhook.pod import decode_pod
 from webhook.reasons import Finding, Reason
 

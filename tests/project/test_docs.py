@@ -54,11 +54,11 @@ from webhook.cluster.policy.documents import DocumentKind
 from webhook.cluster.registration.wanted import KINDS, Site
 from webhook.doctor.checks import CHECKS
 from webhook.labels import KEYS, PREFIX
-from webhook.mapping.document import schema
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict import Strict
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, builtin, load_policy
+from webhook.mapping.model import schema
 from webhook.mapping.model.keys import Key
 from webhook.pod import decode_pod
 from webhook.quantity import bytes_text, number_text

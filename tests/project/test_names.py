@@ -7,7 +7,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 
-QUALIFIED: Final = "webhook/mapping/document/schema.py"
+QUALIFIED: Final = "webhook/mapping/model/schema.py"
 """A document as written: its models are named as the keys of documents, and are always called `schema.…`."""
 
 COMMANDS: Final = "webhook/cli/commands/"

@@ -347,7 +347,7 @@ def _positions(
     lending: list[int] = []
     for _, owner, name, text in entries:
         key = vendor.keys[owner.key_name]
-        if any(each.document.in_pods.get(key.name) == text for each in vendor.borrowed.values()):
+        if any(each.in_pods.get(key.name) == text for each in vendor.borrowed.values()):
             lending = _lending(keys, vendor)
         if owner.container is not None:
             if owner.container not in position_of:
@@ -357,7 +357,7 @@ def _positions(
                 positions.add(position_of[owner.container])
         elif key.kind == "container":
             named |= {container.strip(): name for container in text.split(",")}
-        elif key.place == "annotation" and ({"memory", "cores"} & set(key.dimensions) or text in key.document.requests):
+        elif key.place == "annotation" and ({"memory", "cores"} & set(key.dimensions) or text in key.requests):
             has_amount = True
     if has_amount and vendor.annotation_keys:
         positions.update(_chosen(vendor, position_of, keys, named, _lending(keys, vendor)))
@@ -413,7 +413,7 @@ def _chosen(
         return [position_of[name] for name in named] or lending
     regular = [container.name for container in keys.containers if not container.init]
     key = next((key for key in vendor.keys.values() if key.kind == "container"), None)
-    if key is not None and key.document.absent == "only" and len(regular) > 1:
+    if key is not None and key.absent == "only" and len(regular) > 1:
         message = (
             f"no key names which of {len(regular)} containers requests the GPU: "
             f"add the annotation {key.spellings[0].text}"
@@ -609,4 +609,4 @@ def _check_side_by_side(requesting: Iterable[ContainerRequest]) -> None:
 def _left(container: ContainerRequest) -> bool:
     """Whether the container's keys make a form that is left unchanged."""
     form = form_of(container.vendor, container.key_values)
-    return form is not None and form.document.leave is not None
+    return form is not None and form.leave is not None

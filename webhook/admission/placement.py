@@ -19,8 +19,8 @@ import msgspec
 from webhook.admission.decision import Allocation, Plan
 from webhook.admission.overrides import DEFAULT_SCHEDULER
 from webhook.admission.whole import or_whole
-from webhook.mapping.document.schema import Place, PlacedIn
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.schema import Place, PlacedIn
 from webhook.mapping.model.vendor import Vendor, system_names
 from webhook.patch import MapEdits, Slot
 from webhook.pod import (

@@ -534,7 +534,7 @@ def _name_container(container: Settled, regular: list[str]) -> None:
     """Name the container that requests, if the target would assign keys of the pod to another one."""
     key = next((key for key in container.target.keys.values() if key.kind == "container"), None)
     name = container.requested.name
-    if key is None or (regular[:1] == [name] and (key.document.absent == "first" or len(regular) == 1)):
+    if key is None or (regular[:1] == [name] and (key.absent == "first" or len(regular) == 1)):
         return
     container.keys.append((key, key.spellings[0].text, name))
 

@@ -48,7 +48,7 @@ def isolates_part(container: ContainerRequest, policy: Policy) -> bool:
     """Return whether the keys request a part of a device that the hardware isolates."""
     source = container.vendor
     form = form_of(source, container.key_values)
-    if form is None or not form.document.isolated:
+    if form is None or not form.isolated:
         return False
     try:
         return not read(source, container.key_values, {}, policy.largest_card, container.name).request.whole
@@ -58,14 +58,14 @@ def isolates_part(container: ContainerRequest, policy: Policy) -> bool:
 
 def isolates(target: Vendor) -> bool:
     """Return whether a vendor has parts of devices that the hardware isolates."""
-    return any(form.document.isolated for form in target.forms)
+    return any(form.isolated for form in target.forms)
 
 
 def loses_isolation(reading: Reading, target: Vendor, form: str) -> bool:
     """Return whether a part that the hardware isolates is limited by software only in a form of the target."""
-    if not reading.form.document.isolated or reading.request.whole:
+    if not reading.form.isolated or reading.request.whole:
         return False
-    return not any(each.document.isolated for each in target.forms if each.name == form)
+    return not any(each.isolated for each in target.forms if each.name == form)
 
 
 def isolation_denied(container: ContainerRequest, target: Vendor, policy: Policy, *, by_order: bool = False) -> Denied:

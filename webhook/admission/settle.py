@@ -103,9 +103,9 @@ class Settled(Struct):
 
 def limit_not_kept(form: Form, container: ContainerRequest) -> list[Finding]:
     """Return the warning of a form in which the vendor enforces no limit; nothing for other forms."""
-    if form.document.unlimited is None:
+    if form.unlimited is None:
         return []
-    return [Finding(Reason.LIMIT_NOT_KEPT, " ".join(form.document.unlimited.split()), container.name)]
+    return [Finding(Reason.LIMIT_NOT_KEPT, " ".join(form.unlimited.split()), container.name)]
 
 
 def default_text(dimension: Dimension, default: Default) -> str:
@@ -483,7 +483,7 @@ def _check_copies(container: ContainerRequest, target: Vendor, policy: Policy) -
             continue
         for low, high in (*each.unequal_twins, *ceilings(each)):
             form = form_of(each.vendor, each.key_values)
-            if form is not None and form.document.leave is not None:
+            if form is not None and form.leave is not None:
                 break  # it is not translated
             key = each.vendor.keys[high.key_name]
             if key.twin is not None and key.twin.render({**dict(high.binding), "container": each.name}) == high.key:
@@ -498,9 +498,9 @@ def ceilings(container: ContainerRequest) -> Iterator[tuple[KeyValue, KeyValue]]
     """Yield each requested key with the key that allows another amount than requested."""
     for entry in container.key_values.values():
         ceiling = container.vendor.keys[entry.key_name].ceiling
-        if ceiling is not None and ceiling[0] in container.key_values:
-            requested = container.key_values[ceiling[0]]
-            if entry.number != requested.number * ceiling[1]:
+        if ceiling is not None and ceiling.of in container.key_values:
+            requested = container.key_values[ceiling.of]
+            if entry.number != requested.number * ceiling.per:
                 yield requested, entry
 
 
@@ -917,7 +917,7 @@ class _Settler:
         """Whether a key of the source says something that is not part of a request: a text too, unless a form reads by it."""
         if key.place == "nodeSelector" or key.ceiling is not None:
             return False
-        if key.kind != "text" or key.place != "annotation" or key.document.row_of is not None:
+        if key.kind != "text" or key.place != "annotation" or key.row_of is not None:
             return key.kind == "other" or key.written == "items"
         return not any(
             key.name in when.keys for form in self._container.vendor.forms if form.reads for when in form.when
@@ -932,8 +932,8 @@ class _Settler:
         target = self._target
         for key_name, entry in written.keys.items():
             key = target.keys[key_name]
-            if key.document.retired is not None:
-                message = f"{entry} was written, a retired key: {' '.join(key.document.retired.split())}"
+            if key.retired is not None:
+                message = f"{entry} was written, a retired key: {' '.join(key.retired.split())}"
                 settled.findings.append(
                     Finding(Reason.KEY_RETIRED, message, self._container.name, entry.key, entry.text)
                 )
@@ -958,12 +958,12 @@ class _Settler:
         """
         selects = self._container.vendor.document.selects
         for key in self._target.keys.values():
-            if key.document.selects is None:
+            if key.selects is None:
                 continue
             values: list[str] = []
             for sign, name in (
-                ("", getattr(selects, key.document.selects)),
-                ("!", getattr(selects, f"not_{key.document.selects}")),
+                ("", getattr(selects, key.selects)),
+                ("!", getattr(selects, f"not_{key.selects}")),
             ):
                 text = self._overrides.annotations.get(name, "") if name is not None else ""
                 listed = [value for part in text.split(",") if (value := part.strip())]
@@ -972,7 +972,7 @@ class _Settler:
                         f"{name}: a claim selects by at most {MAX_SELECTED} names of letters, digits, spaces and ._:/+-"
                     )
                     raise self._container.deny(Reason.NO_EQUIVALENT, f"{message}, with commas between them")
-                values += [f"{sign}{value.lower() if key.document.selects == 'model' else value}" for value in listed]
+                values += [f"{sign}{value.lower() if key.selects == 'model' else value}" for value in listed]
             if values:
                 yield KeyValue(key.name, key.spellings[0].text, ",".join(dict.fromkeys(values)))
 

@@ -135,9 +135,7 @@ def inject_shim(plan: Plan) -> None:
 def _report_uncounted(plan: Plan, allocation: Allocation) -> None:
     """Warn of the limits that the driver of claims has no capacity for: without the library nothing enforces them."""
     request, vendor = allocation.request, allocation.vendor
-    for dimension in [
-        dimension for key in vendor.keys.values() if not key.document.counted for dimension in key.dimensions
-    ]:
+    for dimension in [dimension for key in vendor.keys.values() if not key.counted for dimension in key.dimensions]:
         amount = getattr(request, dimension)
         if amount is not None and amount is not UNLIMITED:
             message = f"{vendor.name} cannot limit {dimension} without its shim: the request of {amount} has no effect"

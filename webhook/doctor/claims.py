@@ -22,9 +22,9 @@ from webhook.doctor.reading import (
 )
 from webhook.doctor.result import Result, counted, error, first_of, listed, ok, warning
 from webhook.labels import TARGET
-from webhook.mapping.document.schema import Claim
 from webhook.mapping.model.keys import COUNT
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.schema import Claim
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.templates import REQUEST, DeviceRequest, claim_text, template_of
 from webhook.mapping.requests.values import KeyValue
@@ -162,7 +162,7 @@ def _without_class(partitions: Vendor | None, classes: Collection[str]) -> Itera
 
 def _lacking(vendor: Vendor, driver: str, devices: Sequence[frozenset[str] | None]) -> Iterator[str]:
     """The first thing that a vendor's claims need and the devices of its driver lack."""
-    needed = {str(key.document.claim) for key in vendor.keys.values() if key.capacity}
+    needed = {str(key.claim) for key in vendor.keys.values() if key.capacity}
     shared = [capacities for capacities in devices if capacities is not None]
     if not devices:
         yield f"the driver {driver} offers no device: is it running?"
@@ -182,7 +182,7 @@ def _offered(slices: Sequence[Slice], driver: str) -> list[frozenset[str] | None
 def _trial(vendors: Iterable[Vendor]) -> tuple[str, ClaimTemplate] | None:
     """The first vendor whose claims have capacities, and the template of its smallest request; None without one."""
     for vendor in vendors:
-        keys = [key for key in vendor.keys.values() if key.capacity or key.document.claim == COUNT]
+        keys = [key for key in vendor.keys.values() if key.capacity or key.claim == COUNT]
         if any(key.capacity for key in keys):
             entries = tuple(KeyValue(key.name, key.spellings[0].text, claim_text(key, 1), 1) for key in keys)
             return vendor.name, template_of(vendor, {REQUEST: DeviceRequest(entries, whole=False)})

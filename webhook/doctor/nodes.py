@@ -8,10 +8,10 @@ from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_s
 from webhook.cluster.client import list_objects, object_pages
 from webhook.doctor.reading import ClusterReader, Item, found_at, moment, read_or, reads, remembered, tried
 from webhook.doctor.result import Level, Result, UnansweredError, counted, error, listed, ok, warning
-from webhook.mapping.document.schema import GatedName, SharedName
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.schema import GatedName, SharedName
 from webhook.mapping.model.shim import Shim
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import expression
@@ -446,7 +446,7 @@ def plain_names(vendor: Vendor) -> set[str]:
 
 def only_isolated(vendor: Vendor) -> bool:
     """Whether all that a vendor serves is parts that the hardware isolates: shares of others are not written in its keys."""
-    return all(form.document.isolated for form in vendor.forms if form.reads)
+    return all(form.isolated for form in vendor.forms if form.reads)
 
 
 async def systems(seen: ClusterReader) -> Result:

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Final, Literal, TypeAlias
 
-from webhook.mapping.document.schema import Derived
-from webhook.mapping.model.keys import PLACEHOLDER, Condition, Form, Key, KeyPlace
+from webhook.mapping.model.keys import PLACEHOLDER, Condition, Derived, Form, Key, KeyPlace
 from webhook.mapping.model.match_names import advised_names, known_resources
 from webhook.mapping.model.names import Owner, index
 from webhook.mapping.model.near_misses import distance
@@ -29,20 +28,20 @@ _OTHER: Final[Mapping[str, str]] = {
 def worth(vendor: Vendor, key: Key, number: Number) -> str:
     """Return the meaning of a number of a vendor's key: ``16 x 256 MiB = 4096 MiB (4 GiB) of memory per device``."""
     if key.kind != "amount":
-        return _OTHER["selector" if key.document.claim is not None else key.kind]
+        return _OTHER["selector" if key.claim is not None else key.kind]
     if number == 0:
         return "0: not specified"
     if key.unit is None:
-        return f"its unit has to be configured: {key.document.why}"
+        return f"its unit has to be configured: {key.why}"
     return " and ".join(_worth(vendor, key, dimension, number) for dimension in key.dimensions)
 
 
 def unit_text(vendor: Vendor, key: Key) -> str:
     """Return the meaning of 1 of a vendor's key."""
     if key.kind != "amount":
-        return _OTHER["selector" if key.document.claim is not None else key.kind]
+        return _OTHER["selector" if key.claim is not None else key.kind]
     if key.unit is None:
-        return f"to be configured: {key.document.why}"
+        return f"to be configured: {key.why}"
     return " and ".join(_unit_size(vendor, key, dimension) for dimension in key.dimensions)
 
 
@@ -309,23 +308,21 @@ def _condition(vendor: Vendor, condition: Condition) -> str:
 
 def _verdict(vendor: Vendor, form: Form, where: str = "") -> str:
     """The text of a form that makes no request."""
-    does = "denied" if form.document.deny is not None else "left unchanged"
+    does = "denied" if form.deny is not None else "left unchanged"
     shown = {"value": "N", "below": "the next number below", "above": "the next number above"}
     shown |= {key.name: key.spellings[0].text for key in vendor.keys.values()}
-    sentence = PLACEHOLDER.sub(
-        lambda match: shown.get(match[1], match[0]), form.document.deny or form.document.leave or ""
-    )
+    sentence = PLACEHOLDER.sub(lambda match: shown.get(match[1], match[0]), form.deny or form.leave or "")
     return f"{does} {where}: {sentence}" if where else f"{does}: {sentence}"
 
 
 def _traps(vendor: Vendor, key: Key) -> Iterator[str]:
-    note = key.document.note
+    note = key.note
     if note is not None:
         yield " ".join(note.split())
-    if key.document.retired is not None:
-        yield f"Retired: {' '.join(key.document.retired.split())}"
+    if key.retired is not None:
+        yield f"Retired: {' '.join(key.retired.split())}"
     if key.total:
-        does = "what does not divide is rounded down" if key.rounding == "down" else "has to divide by their number"
+        does = "what does not divide is rounded down" if key.round == "down" else "has to divide by their number"
         yield f"It counts over all devices together, and {does}."
     for dimension in key.dimensions:
         yield from _not_counting(vendor, key, dimension)

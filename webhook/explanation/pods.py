@@ -36,8 +36,7 @@ from webhook.admission.survey import ContainerKeys
 from webhook.explanation.correction import correction
 from webhook.explanation.names import worth
 from webhook.labels import CHANGED, MODE, ROLLOUT, STATUS, SUMMARY, TARGET
-from webhook.mapping.document.schema import Derived
-from webhook.mapping.model.keys import Form, Key, KeyPlace
+from webhook.mapping.model.keys import Derived, Form, Key, KeyPlace
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor

@@ -10,7 +10,6 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
 
-from webhook.mapping.document import schema
 from webhook.mapping.document.problem import MappingError, Problem, bug, problems_of
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
@@ -25,6 +24,7 @@ from webhook.mapping.document.validation import (
     unknown_variables,
     validated,
 )
+from webhook.mapping.model import schema
 from webhook.mapping.model.policy import Policy, compile_policy
 from webhook.mapping.model.sizes import MOST_MEMORY, SETTINGS
 from webhook.mapping.model.vendor import BUILT_IN, Vendor, draft_vendor

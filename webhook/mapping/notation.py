@@ -110,6 +110,11 @@ def glob_pattern(text: str) -> str:
     return f"{first}{''.join(f'(?>.*?{piece})' for piece in middle)}.*{last}"
 
 
+def compile_glob(text: str) -> re.Pattern[str]:
+    """Compile it."""
+    return re.compile(glob_pattern(text), re.DOTALL)
+
+
 _SPAN: Final = re.compile(
     r"(?P<low>[0-9]+(?:\.[0-9]+)?)(?P<dots>\.\.(?P<high>[0-9]+(?:\.[0-9]+)?)?)?(?: by (?P<step>[0-9]+(?:\.[0-9]+)?))?"
 )

@@ -17,10 +17,10 @@ from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
 from webhook.cli.terminal import columns, json_text, prose
 from webhook.mapping.document.problem import FieldPath, nearest_known, path_text
-from webhook.mapping.document.schema import CheckedSource
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy, shared_names
+from webhook.mapping.model.schema import CheckedSource
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.values import unconfigured_size
 from webhook.quantity import bytes_text, number_text
@@ -181,7 +181,7 @@ def _cells(vendor: Vendor, key: Key) -> tuple[str, str, str]:
     other = {"text": "a name", "container": "the container", "other": "other"}
     kind = other.get(key.kind) or " and ".join(key.dimensions)
     place = "" if key.place == "resource" else f"{key.place} "
-    return place, kind if key.document.retired is None else f"{kind}; retired", _unit(vendor, key)
+    return place, kind if key.retired is None else f"{kind}; retired", _unit(vendor, key)
 
 
 def _unit(vendor: Vendor, key: Key) -> str:

@@ -28,12 +28,12 @@ from webhook.cluster.policy.documents import (
 from webhook.cluster.registration.names import sent_names
 from webhook.doctor.result import Check, FileLine, Level, Result, UnansweredError, counted, error, ok, warning
 from webhook.labels import MAPPING, PREFIX
-from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict import API_VERSION, Strict
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import EXTENDS
+from webhook.mapping.model import schema
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.values import unreadable
 from webhook.pod import Pod

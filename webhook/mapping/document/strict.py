@@ -3,26 +3,31 @@
 Everyone who may write ConfigMaps can supply a document, so everything in it has a bound.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic.alias_generators import to_camel
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from webhook.mapping.notation import (
     MAX_EXPRESSION,
     MAX_KEY,
+    Numbers,
     PatternError,
     check_pattern,
+    compile_glob,
     parse_cores,
+    parse_default_memory,
     parse_memory,
     parse_numbers,
     parse_positive,
     parse_unit,
 )
-from webhook.request import Memory, Percent, Size
+from webhook.quantity import Number
+from webhook.request import Cores, Memory, Percent, Size
 
 FEW: Final = 32
 """The longest list or map with a handful of entries."""
@@ -73,20 +78,24 @@ DeviceAmount: TypeAlias = Amount | Annotated[list[Amount], Field(min_length=1, m
 """What one device contains: an amount, or [least, most] of observed ones."""
 
 
-def readable(parse: Callable[[Any], object]) -> AfterValidator:
-    """A validator of what is parsed when it is compiled; a document stays as it is written."""
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Validates what is written as of one type, and parses it; pydantic calls it."""
 
-    def check(written: Any) -> Any:
-        parse(written)
-        return written
+    written: Any
+    parse: Callable[[Any], object]
 
-    return AfterValidator(check)
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of the parsed value."""
+        return core_schema.no_info_after_validator_function(self.parse, handler.generate_schema(self.written))
 
 
-MemoryAmount: TypeAlias = Annotated[Amount, readable(parse_memory)]
-CoresAmount: TypeAlias = Annotated[Amount, readable(parse_cores)]
-Positive: TypeAlias = Annotated[Amount, readable(parse_positive)]
-Unit: TypeAlias = Annotated[Amount, readable(parse_unit)]
+MemoryAmount: TypeAlias = Annotated[Memory | None, Parsed(Amount, parse_memory)]
+CoresAmount: TypeAlias = Annotated[Cores | None, Parsed(Amount, parse_cores)]
+DefaultMemory: TypeAlias = Annotated[Memory | None, Parsed(Amount, parse_default_memory)]
+Positive: TypeAlias = Annotated[Number, Parsed(Amount, parse_positive)]
+Unit: TypeAlias = Annotated[tuple[Number, bool], Parsed(Amount, parse_unit)]
+"""Bytes and True, or percent of a device and False."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +138,16 @@ def ordered(amounts: Sequence[Memory | None]) -> list[Memory] | None:
     return [*sorted(percentages, key=lambda part: part.value)] if len(percentages) == len(amounts) else None
 
 
-MemoryRange: TypeAlias = Annotated[DeviceAmount, readable(Range.of_memory)]
-CoresRange: TypeAlias = Annotated[Amount, readable(Range.of_cores)]
+MemoryRange: TypeAlias = Annotated[Range, Parsed(DeviceAmount, Range.of_memory)]
+CoresRange: TypeAlias = Annotated[Range, Parsed(Amount, Range.of_cores)]
 ExactName: TypeAlias = Annotated[str, Field(max_length=MAX_KEY, pattern=r"^[^*{}]+$")]
 ExactNames: TypeAlias = ExactName | Annotated[list[ExactName], Field(min_length=1, max_length=FEW)]
 """One name or several, without ``*`` and variables."""
 
 WrittenNumbers: TypeAlias = KeyText | Whole | Annotated[list[KeyText | Whole], Field(min_length=1, max_length=SOME)]
 """A set of legal numbers: ``5..100 by 5``, ``1..``, ``2``, ``[2, 4, 8]``."""
-LegalNumbers: TypeAlias = Annotated[WrittenNumbers, readable(parse_numbers)]
+LegalNumbers: TypeAlias = Annotated[Numbers, Parsed(WrittenNumbers, parse_numbers)]
+NamePattern: TypeAlias = Annotated[re.Pattern[str], Parsed(KeyText, compile_glob)]
 _LABEL: Final = (
     r"^(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
     r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
@@ -179,7 +189,7 @@ API_VERSION: Final = "vgpu-webhook.io/v1alpha1"
 """The version of mappings and settings, and of documents that name none."""
 
 
-def told(description: str, default: Any = None, **bounds: Any) -> Any:
+def told(description: str | None = None, default: Any = None, **bounds: Any) -> Any:
     """A key that may be left out, with its meaning for people."""
     return Field(default, description=description, **bounds)
 

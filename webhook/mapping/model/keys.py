@@ -1,30 +1,46 @@
-"""The keys and forms of a vendor, compiled from its document: names with variable parts, units, conditions.
+"""The keys and forms of a vendor: names with variable parts, units, conditions; as documents have them, and compiled.
 
-A name may have variable parts: ``iluvatar.ai/{chip}-vgpu``.
+A name may have variable parts: ``iluvatar.ai/{chip}-vgpu``. What a model declares for type checkers alone is derived from its
+fields, when all of a document is known: `compile_key` and its like return a copy with that.
 """
 
 import itertools
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
-from webhook.mapping.document import schema
+from pydantic import Field
+
 from webhook.mapping.document.problem import FieldPath, Problems
-from webhook.mapping.document.schema import Derived
-from webhook.mapping.document.strict import Texts, WrittenNumbers, texts
-from webhook.mapping.notation import (
-    Numbers,
-    glob_pattern,
-    literal,
-    parse_cores,
-    parse_memory,
-    parse_numbers,
-    parse_positive,
-    parse_unit,
+from webhook.mapping.document.strict import (
+    FEW,
+    MANY,
+    MOST,
+    SOME,
+    CoresAmount,
+    CoresRange,
+    ExactNames,
+    KeyText,
+    LegalNumbers,
+    Long,
+    MemoryAmount,
+    MemoryRange,
+    NamePattern,
+    Positive,
+    Short,
+    Strict,
+    Texts,
+    Unit,
+    ValuePattern,
+    Whole,
+    WrittenNumbers,
+    texts,
+    told,
 )
+from webhook.mapping.notation import Numbers, literal, parse_numbers
 from webhook.quantity import Number
 from webhook.request import DIMENSIONS, Cores, Dimension, Memory, Request
 
@@ -43,12 +59,69 @@ _PART: Final = re.compile(r"\{([a-z][a-z0-9-]*)\}")
 _ATTRIBUTE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 """An attribute of a device, without the domain of its driver: ``k8s.io/api/resource/v1/types.go``, FullyQualifiedName."""
 
-Variables: TypeAlias = Mapping[str, schema.Variable]
 Binding: TypeAlias = tuple[tuple[str, str], ...]
 """The values of the variables of a name, in the order of the name."""
 
 KeyPlace: TypeAlias = Literal["resource", "label", "annotation", "nodeSelector", "claim", "borrowed"]
-KeyKind: TypeAlias = Literal["amount", "other", "text", "container"]
+
+
+class Row(Strict):
+    """What one device of a name contains, if the name determines it (MIG profiles, chips, custom profiles)."""
+
+    sizes: MemoryRange | Annotated[dict[Short, MemoryRange], Field(min_length=1, max_length=FEW)] | None = told(
+        "a size, `all`, or [least, most] of observed sizes; or a map from the model of the device to one of these",
+        alias="memory",
+    )
+    shares: CoresRange | Annotated[dict[Short, CoresRange], Field(min_length=1, max_length=FEW)] | None = told(
+        "percent of a device; or a map from the model of the device to percent", alias="cores"
+    )
+    devices: int | None = Field(None, ge=1, le=MOST)
+    values: dict[Short, LegalNumbers | Annotated[dict[KeyText, LegalNumbers], Field(max_length=SOME)]] = told(
+        "key → legal numbers for this name; or key → form → legal numbers in that form", {}, max_length=SOME
+    )
+    all: dict[Short, LegalNumbers] = told("key → numbers that mean all of a device of this name", {}, max_length=SOME)
+
+    if TYPE_CHECKING:  # for the models of the cluster; the least is what every such device has, for writing
+        memory: Memory | None
+        least: Memory | None
+        cores: Cores | None
+        least_cores: Cores | None
+
+
+class Variable(Strict):
+    """A variable part of names, such as `{chip}` or `{profile}`."""
+
+    values: Annotated[list[KeyText], Field(max_length=MANY)] | ValuePattern | None = told(
+        "the possible values: a list, or one pattern"
+    )
+    rows: Annotated[dict[KeyText, Row], Field(max_length=MANY)] | None = told(
+        "the possible values, and what a device of each name contains"
+    )
+    others: ValuePattern | None = told("pattern of names that are known, but whose content is not")
+    possible: ValuePattern | None = told(
+        "pattern of names that the system's configuration may add: unknown ones are no near misses"
+    )
+    write: Texts | None = told(
+        "the values that may be written. If no key contains the variable: the row of every device"
+    )
+    model: Texts | None = told("models of the cluster's devices, as in the rows; without it any model is possible")
+    why: Long | None = told("why `write` has to be configured, if no key contains the variable")
+
+    @cached_property
+    def listed(self) -> tuple[str, ...]:
+        """The possible values that can be listed."""
+        return (*(self.values if isinstance(self.values, list) else ()), *(self.rows or ()))
+
+    @cached_property
+    def pattern(self) -> str | None:
+        """An expression for the others; None if there are none."""
+        patterns = (self.others, self.values if isinstance(self.values, str) else None)
+        return "|".join(f"(?:{pattern})" for pattern in patterns if pattern is not None) or None
+
+
+Variables: TypeAlias = Mapping[str, Variable]
+_NONE: Final = Variable()
+_CONTAINER: Final = Variable(others=_CONTAINER_NAME)
 
 
 @dataclass(frozen=True)
@@ -72,114 +145,154 @@ class Template:
 
     def count(self, variables: Variables) -> int:
         """Return the number of names that `names` yields."""
-        return math.prod(len(_listed(variables.get(name))) for name in self.variables)
+        return math.prod(len(part.listed) for part in self._parts(variables))
 
     def names(self, variables: Variables) -> Iterator[tuple[str, Binding]]:
         """Yield every name that can be listed, with its binding; none if a variable is a pattern or a container."""
-        choices = [_listed(variables.get(name)) for name in self.variables]
         parts = _PART.split(self.text)
-        for values in itertools.product(*choices):
+        for values in itertools.product(*(part.listed for part in self._parts(variables))):
             parts[1::2] = values
             yield "".join(parts), tuple(zip(self.variables, values, strict=True))
 
     def pattern(self, variables: Variables) -> str | None:
         """Return an expression with a group for each variable, or None if all names can be listed."""
-        patterns = [(name, _pattern(name, variables.get(name))) for name in self.variables]
-        if not any(pattern for _, pattern in patterns):
+        values = self._parts(variables)
+        if not any(part.pattern for part in values):
             return None
         parts = list(map(literal, _PART.split(self.text)))
         parts[1::2] = [
-            f"(?P<{name.replace('-', '_')}>{pattern or '|'.join(map(literal, _listed(variables.get(name))))})"
-            for name, pattern in patterns
+            f"(?P<{name.replace('-', '_')}>{part.pattern or '|'.join(map(literal, part.listed))})"
+            for name, part in zip(self.variables, values, strict=True)
         ]
         return "".join(parts)
 
-
-def _listed(variable: schema.Variable | None) -> list[str]:
-    if variable is None:
-        return []
-    listed = variable.values if isinstance(variable.values, list) else []
-    return [*listed, *(variable.rows or {})]
+    def _parts(self, variables: Variables) -> tuple[Variable, ...]:
+        return tuple(_CONTAINER if name == CONTAINER else variables.get(name, _NONE) for name in self.variables)
 
 
-def _pattern(name: str, variable: schema.Variable | None) -> str | None:
-    if name == CONTAINER:
-        return _CONTAINER_NAME
-    if variable is None:
-        return None
-    patterns = (variable.others, variable.values if isinstance(variable.values, str) else None)
-    return "|".join(f"(?:{pattern})" for pattern in patterns if pattern is not None) or None
+class KeyRule(Strict):
+    """How the numbers of a key are read; a form may override it."""
+
+    worth: Unit | None = told(
+        "what 1 means. memory: bytes (`256Mi`) or `N%` of a device; cores: `N%`; null: has to be configured",
+        alias="unit",
+    )
+    total: bool | None = told("the number is the total of all devices, not per device")
+    legal: WrittenNumbers | None = told(
+        "legal numbers per device; of a text key its legal texts; 0: see `zero`", alias="values"
+    )
+    steps: Positive | None = told("written numbers are multiples of this; others may be read", alias="step")
+    round: Literal["up", "down"] | None = told("how the vendor rounds other numbers; without it they are denied")
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A resource name, label, annotation, node selector or part of a claim that carries a part of a request, with its unit.
+class Ceiling(Strict):
+    """The key whose request another key may exceed."""
 
-    A borrowed one is a resource name of another vendor.
+    of: Short = Field(description="the key with the request")
+    per: Positive = told("the value here that corresponds to 1 of that key: `1Mi` for a key whose unit is 1Mi", 1)
 
-    Attributes:
-        document: the key in the document, for what is not compiled.
-        place: the kind of name; node selectors and borrowed names are never written.
-        spellings: the names; the first is written.
-        kind: ``amount`` has `dimensions`; ``other`` and ``text`` are compared in forms; ``container`` names the container
-            that requests.
-        unit: the worth of 1: bytes if `sized`, else percent of a device (1 for devices); None: not configured.
-        values: legal numbers per device.
-        texts: legal texts of a text key; none: any.
-        zero: what 0 means beside amounts of the vendor: ``none``, no device, ``unset``, as if it were left out, or ``number``,
-            as any other; None: always the latter.
-        twin: a second name: either is read, both are written.
-        ceiling: another key, of which this one allows more than is requested, and the worth of 1 of that key here.
-        plain: those of the spellings that the maker's own device plugin serves as whole devices, without this vendor.
-        other_names: unknown resource names that may mean this key: beside one, no default is filled in for it.
-        variables: the variables of the name, except the container.
-        per_container: the name contains the name of a container.
-        makes_request: it makes a container request a GPU. Counts in labels or annotations of the pod do not by themselves.
-    """
 
-    name: str
-    document: schema.Key
-    place: KeyPlace
-    spellings: tuple[Template, ...]
-    kind: KeyKind
-    dimensions: tuple[Dimension, ...]
-    unit: Number | None
-    sized: bool
-    total: bool
-    values: Numbers | None
-    texts: tuple[str, ...]
-    zero: Literal["none", "unset", "number"] | None
-    step: Number
-    rounding: Literal["up", "down"] | None
-    written: Literal["integer", "decimal", "quantity", "items"]
-    listed: bool
-    twin: Template | None
-    ceiling: tuple[str, Number] | None
-    plain: tuple[Template, ...]
-    other_names: re.Pattern[str] | None
-    variables: frozenset[str]
-    per_container: bool
-    makes_request: bool = field(init=False)
+class Key(KeyRule):
+    """A key of a pod: exactly one of resource, label, annotation, nodeSelector and claim."""
 
-    def __post_init__(self) -> None:
-        picks = self.kind == "text" and self.document.row_of is not None and self.per_container
-        amount = self.kind == "amount" and (self.of_container or self.per_container)
-        object.__setattr__(self, "makes_request", picks or amount)
+    resource: Texts | None = told("resource name, or several spellings, of which the first is written")
+    label: Texts | None = None
+    annotation: Texts | None = None
+    node_selector: Texts | None = told(
+        "key of the pod's nodeSelector: read, never written; `is` must be `text` or `other`"
+    )
+    claim: Short | None = told(
+        "in a mapping with `claim`: `count`, or the name of a capacity, as a resource claim requests it; with "
+        "`is: text` that of an attribute of the driver",
+        min_length=1,
+    )
+    borrows: ExactNames | None = told(
+        "resource name of another vendor, which means this in containers that keys of this vendor request for: "
+        "read, and never written"
+    )
+    in_pods: dict[Short, Long] = told(
+        "with `borrows`: text key → the text with which it means this in all containers of a pod", {}, max_length=FEW
+    )
+    requests: list[Long] = told("of a text in an annotation: the texts that request by themselves", [], max_length=FEW)
+    unset: Annotated[int, Field(ge=0, le=MOST)] | None = told(
+        "of a capacity: what is written for a request without a limit of it; without it, nothing"
+    )
+    omitted: Annotated[int, Field(ge=0, le=MOST)] | None = told(
+        "of a capacity: what a claim without it gets from the driver; without it, all that is not shared"
+    )
+    counted: bool = told(
+        "false, of a capacity: the driver has none of that name, and only the shim limits it, in its variables",
+        default=True,
+    )
+    selects: Literal["model", "uuid"] | None = told(
+        "for an attribute: what of a device it names; the pod's annotations in `selects` become its value"
+    )
+    replace: dict[Short, Short] = told(
+        "of an attribute: parts of the value that the driver spells otherwise", {}, max_length=FEW
+    )
+    of_zero: Literal["unset", "number"] | None = told(
+        "what 0 means beside other amounts: `unset`, as if it were left out, or `number`, as any other; without "
+        "it a count is no device, what `values` excludes is a number, and everything else is unset",
+        alias="zero",
+    )
+    specifies: (
+        Literal["devices", "memory", "cores", "other", "text", "container"]
+        | Annotated[list[Dimension], Field(max_length=3)]
+    ) = Field(alias="is", description="what it specifies")
+    why: Long | None = told("with `unit: null`: why it has to be configured")
+    note: Long | None = told("a sentence for people about what is easily misunderstood")
+    differs: Long | None = told(
+        "where the unit depends on the cluster: a clause about what to configure, with which the denial of a size "
+        "that is too large ends"
+    )
+    retired: Long | None = told(
+        "current versions of the system no longer read it: a sentence about that for the warning"
+    )
+    unreported: Long | None = told(
+        "what to write instead of a resource that no node reports where the system is installed: a request that "
+        "keeps or gets it is denied; a translation from it is not"
+    )
+    written: Literal["integer", "decimal", "quantity", "items"] = told(
+        "the spelling of numbers in a label or annotation; items: a list with commas of devices that it selects, "
+        "whose number counts",
+        "integer",
+    )
+    listed: bool = told("a list with one entry for each container, by position", default=False, alias="list")
+    request_key: KeyText | None = told(
+        "a second key, the request where this one is the limit: either is read, both are written; if they differ, "
+        "the request is not translated"
+    )
+    ceiling: Ceiling | None = told(
+        "it allows more than another key requests; if they differ, the request is not translated"
+    )
+    row_of: Short | None = told("for a text key: the variable whose row it selects")
+    plain_names: Texts | None = told(
+        "those of the names that the maker's own device plugin serves as whole devices, without this system",
+        alias="plain",
+    )
+    other_names: NamePattern | None = told("pattern of unknown resource names that may stand for this one in a cluster")
+    absent: Literal["first", "only"] | None = told("for a container key: the container that requests if it is missing")
 
-    @property
-    def of_container(self) -> bool:
-        """Whether it is part of one container: of its resources, or of a claim of its own."""
-        return self.place in {"resource", "claim", "borrowed"}
-
-    @property
-    def capacity(self) -> bool:
-        """Whether it is the capacity of a claim, that its driver counts."""
-        return self.document.claim not in {None, COUNT} and self.kind == "amount" and self.document.counted
-
-    @property
-    def templates(self) -> tuple[Template, ...]:
-        """All names: the spellings, and the twin."""
-        return self.spellings if self.twin is None else (*self.spellings, self.twin)
+    if TYPE_CHECKING:
+        name: str
+        place: KeyPlace  # node selectors and borrowed names, resource names of other vendors, are never written
+        spellings: tuple[Template, ...]  # the first is written
+        twin: Template | None  # the `request_key`
+        templates: tuple[Template, ...]  # the spellings, and the twin
+        plain: tuple[Template, ...]  # those of the spellings that the maker's own plugin serves, without this system
+        kind: Literal["amount", "other", "text", "container"]  # an amount has dimensions
+        dimensions: tuple[Dimension, ...]
+        unit: Number | None  # the worth of 1: bytes if `sized`, else percent of a device; None: not configured
+        sized: bool
+        values: Numbers | None  # legal numbers per device
+        texts: tuple[str, ...]  # legal texts of a text key; none: any
+        zero: Literal["none", "unset", "number"] | None  # none: no device; None: a number always
+        step: Number  # written numbers are multiples of it
+        variables: frozenset[str]  # of the names, except the container
+        per_container: bool  # the name contains that of a container
+        of_container: bool  # it is part of one container: of its resources, or of a claim of its own
+        makes_request: bool  # it makes a container request a GPU; a count in a label or annotation of the pod does not
+        capacity: bool  # it is the capacity of a claim, that its driver counts
 
     def spelled(self, binding: Mapping[str, str]) -> str:
         """Return the first spelling with the variables that the other keys of a container bind, else the first one."""
@@ -191,6 +304,22 @@ class Key:
             if bound.issubset(template.variables) and (name := template.render(binding)) is not None:
                 return name
         return first.render(binding) or first.text
+
+
+class Derived(Strict):
+    """A count of devices that another key implies."""
+
+    key: Short
+    per: int = Field(ge=1, le=MOST)
+    round: Literal["up", "down"] | None = None
+
+
+class Absent(Strict):
+    """The meaning of a missing dimension."""
+
+    devices: int | None = Field(None, ge=1, le=MOST)
+    memory: MemoryAmount | None = told("`all`, `unlimited` or a size")
+    cores: CoresAmount | None = told("`unlimited` or a percentage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,138 +343,100 @@ class Condition:
         return key.name in self.keys and not self.absent and several
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The size of one device of a name, where the name implies it.
+class Form(Strict):
+    """A combination of keys: a request, an invalid one (`deny`), or one that stays unchanged (`leave`)."""
 
-    Attributes:
-        least, least_cores: the amounts that every such device has, for writing.
-        values: legal numbers of keys, for all forms or by form.
-        all: numbers of keys that mean a whole device.
-    """
+    title: KeyText | None = told(alias="name")
+    conditions: dict[Short, WrittenNumbers] = told(
+        "key or dimension → `absent`, `present`, legal numbers, or text", {}, max_length=SOME, alias="when"
+    )
+    deny: Long | None = None
+    leave: Long | None = told("a container with this form stays unchanged; the reason as a sentence")
+    unlimited: Long | None = told(
+        "the vendor does not enforce a limit in this form: a sentence about that for the warning"
+    )
+    isolated: bool = told(
+        "the hardware isolates what is requested: only by order it becomes a share that software limits", default=False
+    )
+    devices: Whole | Derived | None = None
+    memory: MemoryAmount | None = None
+    cores: CoresAmount | None = None
+    unset: Absent = told(default=Absent(), alias="absent")
+    rules: dict[Short, KeyRule] = told(default={}, max_length=SOME, alias="keys")
+    write: bool = True
 
-    memory: Memory | None
-    least: Memory | None
-    cores: Cores | None
-    least_cores: Cores | None
-    devices: int | None
-    values: Mapping[str, Numbers | Mapping[str, Numbers]]
-    all: Mapping[str, Numbers] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Form:
-    """A combination of keys that makes a request, that the vendor denies (`deny`), or that is left unchanged (`leave`).
-
-    Attributes:
-        when: conditions on the numbers in the pod; all must hold.
-        document: the form in the document, for what is not compiled.
-        devices, memory, cores: the values of the form itself; keys of that dimension are then ignored.
-        absent: the meaning of a missing dimension.
-        keys: the keys of the mapping, with the changes of this form.
-        own_values: keys whose legal numbers the form defines; those of a row do not apply to them.
-        reads: it makes a request, and neither denies nor leaves unchanged.
-        needed: keys that a condition of their own requires.
-        written: by dimension, the keys that may be written in this form, those needed first.
-        literals: the dimensions that the form itself defines.
-    """
-
-    name: str
-    when: tuple[Condition, ...]
-    document: schema.Form
-    devices: int | Derived | None
-    memory: Memory | None
-    cores: Cores | None
-    absent: Request
-    keys: Mapping[str, Key]
-    own_values: frozenset[str]
-    reads: bool = field(init=False)
-    needed: frozenset[str] = field(init=False)
-    written: Mapping[Dimension, tuple[Key, ...]] = field(init=False)
-    literals: frozenset[Dimension] = field(init=False)
-
-    def __post_init__(self) -> None:
-        needed = {when.keys[0] for when in self.when if not when.absent and len(when.keys) == 1}
-        unwritten = {key for when in self.when if when.only_absent for key in when.keys}
-        unwritten |= {key.name for key in self.keys.values() if key.place == "borrowed" or key.written == "items"}
-        able = sorted(self.keys.values(), key=lambda key: key.name not in needed)
-        able = [key for key in able if key.name not in unwritten]
-        values: dict[str, object] = {
-            "reads": self.document.deny is None and self.document.leave is None,
-            "needed": frozenset(needed),
-            "written": {each: tuple(key for key in able if each in key.dimensions) for each in DIMENSIONS},
-            "literals": frozenset(each for each in DIMENSIONS if getattr(self, each) is not None),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+    if TYPE_CHECKING:
+        name: str
+        when: tuple[Condition, ...]  # on the numbers in the pod; all must hold
+        absent: Request  # the meaning of a missing dimension
+        keys: Mapping[str, Key]  # those of the mapping, with the changes of this form
+        reads: bool  # it makes a request, and neither denies nor leaves unchanged
+        needed: frozenset[str]  # keys that a condition of their own requires
+        written: Mapping[Dimension, tuple[Key, ...]]  # the keys that may be written in this form, those needed first
+        literals: frozenset[Dimension]  # the dimensions that the form itself defines: their keys are ignored
 
     def values(self, key: Key, row: Row | None) -> Numbers | None:
         """Return the legal numbers of a key in this form, for a name with this row."""
-        if row is None or key.name in self.own_values:
+        if row is None or (key.name in self.rules and "legal" in self.rules[key.name].model_fields_set):
             return key.values
         numbers = row.values.get(key.name, key.values)
         return numbers.get(self.name, key.values) if isinstance(numbers, Mapping) else numbers
 
 
-def compile_key(
-    name: str, model: schema.Key, variables: Variables, problems: Problems, claim: schema.Claim | None
-) -> Key:
-    """Compile a key, with its unit; `claim` is the section of that name."""
+def compile_key(name: str, key: Key, variables: Variables, problems: Problems, device_class: str | None) -> Key:
+    """Compile a key, with its unit; `device_class` is that of the vendor's claims, if it has any."""
     path: FieldPath = ("keys", name)
-    place, names = _place(path, model, claim, problems)
+    place, names = _place(path, key, device_class, problems)
     spellings = tuple(map(Template, texts(names)))
-    twin = Template(model.request_key) if model.request_key is not None else None
+    twin = [Template(name) for name in texts(key.request_key)]
     used = {variable for template in spellings for variable in template.variables}
     _check_variables((*path, place), spellings, variables, problems)
-    _check_variables((*path, "requestKey"), [] if twin is None else [twin], variables, problems)
-    kind, dimensions = _kind(model.kind)
+    _check_variables((*path, "requestKey"), twin, variables, problems)
     if name in DIMENSIONS:
         problems.add(path, "a key may not have the name of a dimension", f"call it `{name}-key`")
-    if model.row_of is not None and model.row_of not in variables:
-        problems.add((*path, "rowOf"), f"the variable {model.row_of!r} is not defined")
-    _check_place(path, model, place, problems)
-    unit, sized = _unit(path, model, dimensions, problems)
-    problem = _claim_problem(model, dimensions, claim)
+    if key.row_of is not None and key.row_of not in variables:
+        problems.add((*path, "rowOf"), f"the variable {key.row_of!r} is not defined")
+    kind, dimensions = _kind(key)
+    of_container, per_container = place in {"resource", "claim", "borrowed"}, CONTAINER in used
+    picks = kind == "text" and key.row_of is not None and per_container
+    compiled = key.model_copy(
+        update={
+            "name": name,
+            "place": place,
+            "spellings": spellings,
+            "twin": twin[0] if twin else None,
+            "templates": (*spellings, *twin),
+            # An extension may have renamed the resource: then no plain device plugin serves it.
+            "plain": tuple(Template(name) for name in texts(key.plain_names) if name in texts(key.resource)),
+            "kind": kind,
+            "dimensions": dimensions,
+            "step": key.steps or 1,
+            "texts": _texts(key) if kind == "text" else (),
+            "variables": frozenset(used - {CONTAINER}),
+            "per_container": per_container,
+            "of_container": of_container,
+            "makes_request": picks or (kind == "amount" and (of_container or per_container)),
+            "capacity": key.claim not in {None, COUNT} and kind == "amount" and key.counted,
+        }
+    )
+    _check_place(path, compiled, problems)
+    unit, sized = _unit(path, key, dimensions, problems)
+    problem = _claim_problem(compiled, of_claims=device_class is not None)
     if problem is not None:
         problems.add(path, *problem)
-    values = None if kind == "text" else problems.parsed((*path, "values"), model.values, parse_numbers)
-    return Key(
-        name=name,
-        document=model,
-        place=place,
-        spellings=spellings,
-        kind=kind,
-        dimensions=dimensions,
-        unit=unit,
-        sized=sized,
-        total=bool(model.total),
-        values=values,
-        texts=_texts(model) if kind == "text" else (),
-        zero=_zero(path, model, kind, values, problems),
-        step=_step(model),
-        rounding=model.round,
-        written=model.written,
-        listed=model.list,
-        twin=twin,
-        ceiling=None if model.ceiling is None else (model.ceiling.of, parse_positive(model.ceiling.per)),
-        # An extension may have renamed the resource: then no plain device plugin serves it.
-        plain=tuple(Template(name) for name in texts(model.plain) if name in texts(model.resource)),
-        other_names=None if model.other_names is None else re.compile(glob_pattern(model.other_names), re.DOTALL),
-        per_container=CONTAINER in used,
-        variables=frozenset(used - {CONTAINER}),
-    )
+    values = None if kind == "text" else problems.parsed((*path, "values"), key.legal, parse_numbers)
+    zero = _zero(path, compiled, values, problems)
+    return compiled.model_copy(update={"unit": unit, "sized": sized, "values": values, "zero": zero})
 
 
-def _place(
-    path: FieldPath, model: schema.Key, claim: schema.Claim | None, problems: Problems
-) -> tuple[KeyPlace, Texts]:
+def _place(path: FieldPath, key: Key, device_class: str | None, problems: Problems) -> tuple[KeyPlace, Texts]:
     by_place: dict[KeyPlace, Texts | None] = {
-        "resource": model.resource,
-        "label": model.label,
-        "annotation": model.annotation,
-        "nodeSelector": model.node_selector,
-        "borrowed": model.borrows,
-        "claim": model.claim and f"{claim.device_class if claim is not None else ''}/{model.claim}",
+        "resource": key.resource,
+        "label": key.label,
+        "annotation": key.annotation,
+        "nodeSelector": key.node_selector,
+        "borrowed": key.borrows,
+        "claim": key.claim and f"{device_class or ''}/{key.claim}",
     }
     places = [(place, names) for place, names in by_place.items() if names is not None]
     if len(places) != 1:
@@ -354,96 +445,83 @@ def _place(
     return places[0] if places else ("resource", "")
 
 
-def _texts(model: schema.KeyRule) -> tuple[str, ...]:
-    listed = model.values if isinstance(model.values, list) else [] if model.values is None else [model.values]
+def _texts(rule: KeyRule) -> tuple[str, ...]:
+    listed = rule.legal if isinstance(rule.legal, list) else [] if rule.legal is None else [rule.legal]
     return tuple(map(str, listed))
 
 
-def _step(model: schema.KeyRule) -> Number:
-    return 1 if model.step is None else parse_positive(model.step)
+def _kind(key: Key) -> tuple[Literal["amount", "other", "text", "container"], tuple[Dimension, ...]]:
+    """Return the kind of a key, and the dimensions of an amount."""
+    written = key.specifies
+    if isinstance(written, list):
+        return "amount", tuple(written)
+    if written == "other" or written == "text" or written == "container":  # noqa: PLR1714  (for type checkers)
+        return written, ()
+    return "amount", (written,)
 
 
 def _zero(
-    path: FieldPath, model: schema.Key, kind: KeyKind, values: Numbers | None, problems: Problems
+    path: FieldPath, key: Key, values: Numbers | None, problems: Problems
 ) -> Literal["none", "unset", "number"] | None:
     """What 0 means beside other amounts, by default: a count is none, what `values` excludes is a number, others are unset."""
-    counts = model.kind == "devices" or "devices" in model.kind
-    if model.zero == "number" and (kind != "amount" or counts):
+    counts = "devices" in key.dimensions
+    if key.of_zero == "number" and (key.kind != "amount" or counts):
         problems.add((*path, "zero"), "only a 0 of memory or cores can be a number", "write `unset`, or leave it out")
-    if kind != "amount":
-        return model.zero if kind == "other" else None
-    if model.zero is not None or counts:
-        return model.zero or "none"
+    if key.kind != "amount":
+        return key.of_zero if key.kind == "other" else None
+    if key.of_zero is not None or counts:
+        return key.of_zero or "none"
     return "number" if values is not None and 0 not in values else "unset"
 
 
-def _kind(written: schema.KeyKind | list[Dimension]) -> tuple[KeyKind, tuple[Dimension, ...]]:
-    """Return the kind of a key, and the dimensions of an amount."""
-    if isinstance(written, list):
-        return "amount", tuple(written)
-    if written in {"other", "text", "container"}:
-        return cast("KeyKind", written), ()
-    return "amount", (cast("Dimension", written),)
-
-
-def _check_place(path: FieldPath, model: schema.Key, place: KeyPlace, problems: Problems) -> None:
+def _check_place(path: FieldPath, key: Key, problems: Problems) -> None:
     """Check what only keys in some place, and of some kind, have."""
-    kind, _ = _kind(model.kind)
-    if place == "nodeSelector" and (kind not in {"text", "other"} or model.request_key is not None or model.list):
+    place, kind, dimensions = key.place, key.kind, key.dimensions
+    if place == "nodeSelector" and (kind not in {"text", "other"} or key.request_key is not None or key.listed):
         problems.add(path, "a key in the nodeSelector is read only", "write `is: text`, or `is: other` for a number")
-    if kind == "container" and model.absent is None:
+    if kind == "container" and key.absent is None:
         message = "a container key needs `absent`: which container requests without it"
         problems.add(path, message, "write `absent: first` or `absent: only`")
-    _check_members(path, model, place, problems)
-
-
-def _check_members(path: FieldPath, model: schema.Key, place: KeyPlace, problems: Problems) -> None:
-    kind, dimensions = _kind(model.kind)
-    if model.requests and (kind != "text" or place != "annotation"):
+    resource, annotation = place == "resource", place == "annotation"
+    if key.requests and (kind != "text" or not annotation):
         problems.add((*path, "requests"), "only a text in an annotation requests by itself")
-    if model.in_pods and place != "borrowed":
+    if key.in_pods and place != "borrowed":
         problems.add((*path, "inPods"), "only a borrowed name has it", "write `borrows` instead of `resource`")
     if place == "borrowed" and kind != "amount":
         problems.add((*path, "borrows"), "only an amount is borrowed")
-    if model.written == "items" and (dimensions != ("devices",) or place != "annotation"):
+    if key.written == "items" and (dimensions != ("devices",) or not annotation):
         problems.add((*path, "written"), "only an annotation with `is: devices` lists them")
-    if model.unreported is not None and place != "resource":
+    if key.unreported is not None and not resource:
         problems.add((*path, "unreported"), "only a resource is reported by nodes")
-    if model.other_names is not None and (place != "resource" or "devices" not in dimensions):
+    if key.other_names is not None and (not resource or "devices" not in dimensions):
         problems.add((*path, "otherNames"), "only a resource that counts devices may have another name")
-    if model.ceiling is not None and (kind != "other" or place != "annotation"):
+    if key.ceiling is not None and (kind != "other" or not annotation):
         problems.add((*path, "ceiling"), "only an annotation with `is: other` allows more than is requested")
 
 
-def _claim_problem(
-    model: schema.Key, dimensions: tuple[Dimension, ...], claim: schema.Claim | None
-) -> tuple[str, str | None] | None:
+def _claim_problem(key: Key, *, of_claims: bool) -> tuple[str, str | None] | None:
     """What is wrong, and a hint: a mapping with a section `claim` has keys of claims only, each of one dimension."""
-    if (model.claim is None) is not (claim is None):
-        return (
-            "a mapping with `claim` has keys with `claim`, and no others",
-            "move one of them to a document of its own",
-        )
-    if model.claim is None and (model.unset is not None or model.omitted is not None):
+    claim = key.claim
+    if (claim is not None) is not of_claims:
+        hint = "move one of them to a document of its own"
+        return "a mapping with `claim` has keys with `claim`, and no others", hint
+    if claim is None and (key.unset is not None or key.omitted is not None):
         return "only a key with `claim` has `unset` and `omitted`", None
-    if not model.counted and (model.claim is None or model.kind not in {"memory", "cores"}):
+    if not key.counted and (claim is None or key.specifies not in ("memory", "cores")):
         return "only a capacity is not `counted`", None
-    if (model.replace or model.selects) and (model.claim is None or model.kind != "text"):
+    if (key.replace or key.selects) and (claim is None or key.kind != "text"):
         return "only an attribute has `replace` and `selects`", None
-    return None if model.claim is None else _part_problem(model, model.claim, dimensions)
-
-
-def _part_problem(model: schema.Key, part: str, dimensions: tuple[Dimension, ...]) -> tuple[str, str | None] | None:
-    """The same of a part of a claim: an attribute, the count of devices, or a capacity."""
-    if model.kind == "text":
-        named = (model.row_of is None) is not (model.selects is None)
+    if claim is None:
+        return None
+    if key.kind == "text":
+        if _ATTRIBUTE.fullmatch(claim) and (key.row_of is None) is not (key.selects is None):
+            return None
         message = "a text in a claim is an attribute, whose value a row or an annotation names"
-        hint = "write `rowOf: VARIABLE`, or `selects: model` or `uuid`"
-        return None if named and _ATTRIBUTE.fullmatch(part) else (message, hint)
-    if len(dimensions) != 1 or (dimensions == ("devices",)) is not (part == COUNT):
+        return message, "write `rowOf: VARIABLE`, or `selects: model` or `uuid`"
+    if len(key.dimensions) != 1 or (key.dimensions == ("devices",)) is not (claim == COUNT):
         return "a claim has a count of devices, and capacities: memory or cores", f"write `claim: {COUNT}, is: devices`"
-    unknown = model.unit is None and "unit" in model.model_fields_set
-    of_pod = model.total or model.list or model.request_key or unknown
+    unknown = key.worth is None and "worth" in key.model_fields_set
+    of_pod = key.total or key.listed or key.request_key or unknown
     return ("a capacity is a number for each device, in a known unit", None) if of_pod else None
 
 
@@ -459,90 +537,92 @@ def _check_variables(
         problems.add(path, f"the variable {{{variable}}} is not defined", "add it under `variables`")
 
 
-def _override(path: FieldPath, key: Key, rule: schema.KeyRule | None, problems: Problems) -> Key:
+def _override(path: FieldPath, key: Key, rule: KeyRule, problems: Problems) -> Key:
     """Compile a key with the changes of one form."""
-    if rule is None:
-        return key
-    changed = rule.model_fields_set
-    if "unit" in changed:
-        unit, sized = _unit(path, rule, key.dimensions, problems)
-        key = replace(key, unit=unit, sized=sized)
-    if "total" in changed:
-        key = replace(key, total=bool(rule.total))
-    if "values" in changed and key.kind == "text":
-        key = replace(key, texts=_texts(rule))
-    elif "values" in changed:
-        key = replace(key, values=problems.parsed((*path, "values"), rule.values, parse_numbers))
-    if "step" in changed:
-        key = replace(key, step=_step(rule))
-    return replace(key, rounding=rule.round) if "round" in changed else key
+    changes: dict[str, Any] = {name: getattr(rule, name) for name in rule.model_fields_set}
+    if "worth" in changes:
+        changes["unit"], changes["sized"] = _unit(path, rule, key.dimensions, problems)
+    if "legal" in changes and key.kind == "text":
+        changes["texts"] = _texts(rule)
+    elif "legal" in changes:
+        changes["values"] = problems.parsed((*path, "values"), rule.legal, parse_numbers)
+    if "steps" in changes:
+        changes["step"] = rule.steps or 1
+    return key.model_copy(update=changes)
 
 
 def _unit(
-    path: FieldPath, model: schema.KeyRule, dimensions: tuple[Dimension, ...], problems: Problems
+    path: FieldPath, rule: KeyRule, dimensions: tuple[Dimension, ...], problems: Problems
 ) -> tuple[Number | None, bool]:
     memory = "memory" in dimensions
-    if model.unit is None:
-        if "unit" in model.model_fields_set:
-            if isinstance(model, schema.Key) and model.why is None:
+    if rule.worth is None:
+        if "worth" in rule.model_fields_set:
+            if isinstance(rule, Key) and rule.why is None:
                 problems.add(path, "`unit: null` needs `why`: what the user has to find out")
             return None, memory
-        if memory and isinstance(model, schema.Key):
+        if memory and isinstance(rule, Key):
             problems.add(path, "a memory key needs a `unit`", "a quantity such as `1Mi`, or `1%` of a device")
         return 1, False
-    unit, sized = parse_unit(model.unit)
-    if sized and not memory:
+    if rule.worth[1] and not memory:
         problems.add((*path, "unit"), "only memory has a size", "write a percentage such as `1%`")
-    return unit, sized
+    return rule.worth
 
 
-def compile_form(
-    index: int, form: schema.Form, document: schema.Mapping, keys: Mapping[str, Key], problems: Problems
-) -> Form:
+def compile_form(index: int, form: Form, variables: Variables, keys: Mapping[str, Key], problems: Problems) -> Form:
     """Compile a form; the rows of the document's variables can define a dimension, too."""
     path: FieldPath = ("forms", index)
     if isinstance(form.devices, Derived) and form.devices.key not in keys:
         problems.unknown((*path, "devices", "key"), "key", form.devices.key, keys)
     if isinstance(form.devices, int) and form.devices < 1:
         problems.add((*path, "devices"), "less than one device")
-    for name in form.keys.keys() - keys.keys():
+    for name in form.rules.keys() - keys.keys():
         problems.unknown((*path, "keys", name), "key", name, keys)
-    compiled = Form(
-        name=form.name or f"form {index + 1}",
-        when=tuple(_condition((*path, "when", key), key, value, keys, problems) for key, value in form.when.items()),
-        document=form,
-        devices=form.devices,
-        memory=parse_memory(form.memory),
-        cores=parse_cores(form.cores),
-        absent=Request(form.absent.devices, parse_memory(form.absent.memory), parse_cores(form.absent.cores)),
-        keys={name: _override((*path, "keys", name), key, form.keys.get(name), problems) for name, key in keys.items()},
-        own_values=frozenset(name for name, rule in form.keys.items() if "values" in rule.model_fields_set),
+    when = [_condition((*path, "when", key), key, value, keys, problems) for key, value in form.conditions.items()]
+    overridden = {
+        name: _override((*path, "keys", name), key, form.rules[name], problems) if name in form.rules else key
+        for name, key in keys.items()
+    }
+    needed = {each.keys[0] for each in when if not each.absent and len(each.keys) == 1}
+    unwritten = {key for each in when if each.only_absent for key in each.keys}
+    unwritten |= {key.name for key in overridden.values() if key.place == "borrowed" or key.written == "items"}
+    able = sorted(overridden.values(), key=lambda key: key.name not in needed)
+    able = [key for key in able if key.name not in unwritten]
+    compiled = form.model_copy(
+        update={
+            "name": form.title or f"form {index + 1}",
+            "when": tuple(when),
+            "absent": Request(form.unset.devices, form.unset.memory, form.unset.cores),
+            "keys": overridden,
+            "reads": form.deny is None and form.leave is None,
+            "needed": frozenset(needed),
+            "written": {each: tuple(key for key in able if each in key.dimensions) for each in DIMENSIONS},
+            "literals": frozenset(each for each in DIMENSIONS if getattr(form, each) is not None),
+        }
     )
     if compiled.reads:
-        _check_dimensions(path, compiled, document, problems)
+        _check_dimensions(path, compiled, variables, problems)
     else:
         _check_no_other_keys(path, form, keys, problems)
     return compiled
 
 
-def _check_dimensions(path: FieldPath, form: Form, document: schema.Mapping, problems: Problems) -> None:
+def _check_dimensions(path: FieldPath, form: Form, variables: Variables, problems: Problems) -> None:
     """Check that something defines each dimension: the form, a key, a row, or what its absence means."""
-    rows = [row for variable in document.variables.values() for row in (variable.rows or {}).values()]
-    by_key = {dimension for key in form.keys.values() for dimension in key.dimensions}
-    for dimension in DIMENSIONS:
-        by_row = any(getattr(row, dimension) is not None for row in rows)
-        defined = dimension in form.literals or dimension in by_key or by_row
-        if not defined and getattr(form.absent, dimension) is None:
+    rows = [row for variable in variables.values() for row in (variable.rows or {}).values()]
+    defined = form.literals.union(*(key.dimensions for key in form.keys.values()))
+    for dimension, of_row in (("devices", "devices"), ("memory", "sizes"), ("cores", "shares")):
+        by_row = any(getattr(row, of_row) is not None for row in rows)
+        if dimension not in defined and not by_row and getattr(form.absent, dimension) is None:
             hint = f"add `{dimension}:` or `absent: {{{dimension}: …}}`"
             problems.add(path, f"nothing defines {dimension}", hint)
 
 
-def _check_no_other_keys(path: FieldPath, form: schema.Form, keys: Mapping[str, Key], problems: Problems) -> None:
+def _check_no_other_keys(path: FieldPath, form: Form, keys: Mapping[str, Key], problems: Problems) -> None:
     key, effect = ("deny", "denies") if form.deny is not None else ("leave", "leaves unchanged")
     for name in PLACEHOLDER.findall(form.deny or form.leave or ""):
         if name not in keys and (name not in VALUES or key == "leave"):
             problems.unknown((*path, key), "key", name, keys)
-    if form.model_fields_set - {"when", "deny", "leave"} or (form.deny is not None and form.leave is not None):
+    if form.model_fields_set - {"conditions", "deny", "leave"} or (form.deny is not None and form.leave is not None):
         problems.add(path, f"a form that {effect} has no other keys", f"keep `when` and `{key}`")
 
 

@@ -13,11 +13,11 @@ from importlib import resources
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from webhook.labels import CLAIM
-from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problem, Problems
 from webhook.mapping.document.strict import texts
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.model.keys import Key, Template
+from webhook.mapping.model import schema
+from webhook.mapping.model.keys import Key, Template, Variables
 from webhook.mapping.notation import glob_pattern
 from webhook.pod import DEVICE_CLASS
 
@@ -139,7 +139,7 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key], prob
     return made
 
 
-def _spelled_names(written: Mapping[FieldPath, str], variables: Mapping[str, schema.Variable]) -> Iterator[_MatchName]:
+def _spelled_names(written: Mapping[FieldPath, str], variables: Variables) -> Iterator[_MatchName]:
     for path, text in written.items():
         yield from (_MatchName(glob, path) for glob in spelled(Template(text), variables))
 
@@ -154,7 +154,7 @@ def _foreign(document: schema.Mapping, *, resources: bool) -> list[_MatchName]:
     ]
 
 
-def _names_in(keys: Mapping[str, Key], variables: Mapping[str, schema.Variable], place: str) -> Iterator[_MatchName]:
+def _names_in(keys: Mapping[str, Key], variables: Variables, place: str) -> Iterator[_MatchName]:
     for key in keys.values():
         if key.place == place:
             for template in key.templates:
@@ -176,7 +176,7 @@ def _prefixes(document: schema.Mapping, devices: Collection[_MatchName]) -> Iter
             yield _MatchName(prefix, path)
 
 
-def spelled(template: Template, variables: Mapping[str, schema.Variable]) -> Iterator[str]:
+def spelled(template: Template, variables: Variables) -> Iterator[str]:
     """Yield a key for each value of its variables, or once with ``*`` for those that cannot be listed."""
     yield from (key for key, _ in template.names(variables))
     if template.pattern(variables) is not None:

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Final
 
-from webhook.mapping.document import schema
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.model.keys import KeyPlace, Template
+from webhook.mapping.model.keys import KeyPlace, Template, Variable
 from webhook.mapping.model.match_names import advised_names, known_resources
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import Expression, NameSet, expression
@@ -368,7 +367,7 @@ def nearness(vendors: Sequence[Vendor]) -> Nearness:
 def _possible(vendor: Vendor) -> Iterator[tuple[Expression, NearMiss]]:
     """Yield the patterns of names that a configuration of a vendor's system may add."""
     variables = {
-        name: schema.Variable(values=variable.possible)
+        name: Variable(values=variable.possible)
         for name, variable in vendor.document.variables.items()
         if variable.possible is not None
     }
@@ -401,7 +400,7 @@ def _amounts(vendor: Vendor) -> _Amounts:
     sizes: dict[Dimension, str] = {}
     percentages: dict[Dimension, str] = {}
     for key in keys:
-        if len(key.dimensions) != 1 or key.document.retired is not None or key.spellings[0].variables:
+        if len(key.dimensions) != 1 or key.retired is not None or key.spellings[0].variables:
             continue
         group = sizes if key.sized or key.dimensions != ("memory",) else percentages
         group.setdefault(key.dimensions[0], key.spellings[0].text)

@@ -20,8 +20,8 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from pydantic.alias_generators import to_camel
 
-from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problem, Problems
+from webhook.mapping.model import schema
 from webhook.mapping.notation import parse_unit
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.request import ALL, Percent, Request, Size

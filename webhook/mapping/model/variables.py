@@ -2,15 +2,13 @@
 
 import difflib
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-from webhook.mapping.document import schema
 from webhook.mapping.document.problem import FieldPath, Problems
-from webhook.mapping.document.strict import Amount, DeviceAmount, Range, ordered, texts
-from webhook.mapping.model.keys import CONTAINER, Row
-from webhook.mapping.notation import parse_numbers
+from webhook.mapping.document.strict import Range, ordered, texts
+from webhook.mapping.model.keys import CONTAINER, Row, Variable, Variables
 from webhook.request import Size
 
 _COMPARABLE: Final[Mapping[str | int, str]] = {
@@ -19,8 +17,6 @@ _COMPARABLE: Final[Mapping[str | int, str]] = {
 }
 """Hints for amounts by model that cannot be compared."""
 _NO_RANGE: Final = Range(None, None, None)
-ByModel: TypeAlias = DeviceAmount | Mapping[str, Amount] | Mapping[str, DeviceAmount] | None
-"""A dimension of a row: one range for all models, or one for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,7 @@ class NamePart:
 
 
 def compile_variables(
-    variables: Mapping[str, schema.Variable],
+    variables: Variables,
     keys: Collection[str | None],
     marks: Collection[str],
     inherited: Collection[str],
@@ -81,7 +77,7 @@ def compile_variables(
     return compiled
 
 
-def _empty(variable: schema.Variable) -> bool:
+def _empty(variable: Variable) -> bool:
     return variable.values is None and variable.rows is None
 
 
@@ -90,7 +86,7 @@ def _suggestion(name: str, known: Collection[str]) -> str | None:
     return f"did you mean `{near[0]}`?" if near else None
 
 
-def _check_effect(name: str, variable: schema.Variable, problems: Problems, *, marked: bool, inherited: bool) -> None:
+def _check_effect(name: str, variable: Variable, problems: Problems, *, marked: bool, inherited: bool) -> None:
     """Check a variable that is in no key and has no rows: nothing is written with it, and only marks are read with it.
 
     A document may give the keys that it inherits other names, and so lose the use of an inherited variable.
@@ -103,9 +99,7 @@ def _check_effect(name: str, variable: schema.Variable, problems: Problems, *, m
         problems.add(path, f"has no effect: no key contains {{{name}}}", hint)
 
 
-def _check_row_of_all(
-    name: str, variable: schema.Variable, variables: Mapping[str, schema.Variable], problems: Problems
-) -> None:
+def _check_row_of_all(name: str, variable: Variable, variables: Variables, problems: Problems) -> None:
     """Check a variable with rows that is in no key: it defines the size of every device, and no other variable may, too."""
     path: FieldPath = ("variables", name)
     others = [other for other, definition in variables.items() if definition.rows is not None and other != name]
@@ -120,7 +114,7 @@ def _check_row_of_all(
         )
 
 
-def _variable(name: str, variable: schema.Variable, problems: Problems, *, everywhere: bool) -> NamePart:
+def _variable(name: str, variable: Variable, problems: Problems, *, everywhere: bool) -> NamePart:
     path: FieldPath = ("variables", name)
     models = _models(path, variable, problems)
     rows = {key: _row((*path, "rows", key), row, models, problems) for key, row in (variable.rows or {}).items()}
@@ -132,7 +126,7 @@ def _variable(name: str, variable: schema.Variable, problems: Problems, *, every
     )
 
 
-def _models(path: FieldPath, variable: schema.Variable, problems: Problems) -> frozenset[str] | None:
+def _models(path: FieldPath, variable: Variable, problems: Problems) -> frozenset[str] | None:
     """Return the models of devices that the cluster has; None if they are not configured."""
     chosen = texts(variable.model)
     if not chosen:
@@ -157,9 +151,7 @@ def _nearest_model(model: str, known: Collection[str]) -> str:
     return f"did you mean {' or '.join(f'`{name}`' for name in suggested)}?"
 
 
-def _check_written(
-    path: FieldPath, variable: schema.Variable, available: Mapping[str, Row], problems: Problems
-) -> None:
+def _check_written(path: FieldPath, variable: Variable, available: Mapping[str, Row], problems: Problems) -> None:
     listed = variable.values if isinstance(variable.values, list) else list(variable.rows or {})
     for value in texts(variable.write):
         if variable.rows is not None and value not in variable.rows:
@@ -173,44 +165,38 @@ def _check_written(
             problems.add((*path, "write"), f"{value!r} is none of {', '.join(listed)}")
 
 
-def _by_model(row: schema.Row) -> list[Mapping[str, object]]:
+def _by_model(row: Row) -> list[Mapping[str, Range]]:
     """Return the amounts of a row that differ by model."""
-    return [amounts for amounts in (row.memory, row.cores) if isinstance(amounts, dict)]
+    return [amounts for amounts in (row.sizes, row.shares) if isinstance(amounts, dict)]
 
 
-def _models_of(row: schema.Row) -> tuple[str, ...]:
+def _models_of(row: Row) -> tuple[str, ...]:
     """Return the models for which a row has amounts."""
     return tuple(dict.fromkeys(model for amounts in _by_model(row) for model in amounts))
 
 
-def _row(path: FieldPath, row: schema.Row, models: frozenset[str] | None, problems: Problems) -> Row | None:
+def _row(path: FieldPath, row: Row, models: frozenset[str] | None, problems: Problems) -> Row | None:
     """Compile a row for these models, or for all; None if none of the models has it."""
     by_model = _by_model(row)
     if len(by_model) > 1 and by_model[0].keys() != by_model[1].keys():
         lacking = by_model[0].keys() ^ by_model[1].keys()
         problems.add(path, f"`memory` and `cores` name different models: only one has {', '.join(sorted(lacking))}")
-    memory = _range((*path, "memory"), row.memory, Range.of_memory, models, problems)
-    cores = _range((*path, "cores"), row.cores, Range.of_cores, models, problems)
+    memory = _range((*path, "memory"), row.sizes, models, problems)
+    cores = _range((*path, "cores"), row.shares, models, problems)
     if models is not None and by_model and not models & by_model[0].keys():
         return None
     most, least = (None if isinstance(amount, Size) else amount for amount in (cores.most, cores.least))
-    values = {
-        key: {form: parse_numbers(each) for form, each in written.items()}
-        if isinstance(written, dict)
-        else parse_numbers(written)
-        for key, written in row.values.items()
-    }
-    whole = {key: parse_numbers(written) for key, written in row.all.items()}
-    return Row(memory.most, memory.least, most, least, row.devices, values, whole)
+    amounts = {"memory": memory.most, "least": memory.least, "cores": most, "least_cores": least}
+    return row.model_copy(update=amounts)
 
 
 def _range(
-    path: FieldPath, amounts: ByModel, parse: Callable[[Any], Range], models: frozenset[str] | None, problems: Problems
+    path: FieldPath, amounts: Range | Mapping[str, Range] | None, models: frozenset[str] | None, problems: Problems
 ) -> Range:
     """Return the range over the models."""
     if not isinstance(amounts, Mapping):
-        return _NO_RANGE if amounts is None else parse(amounts)
-    found = {model: parse(each) for model, each in amounts.items() if models is None or model in models}
+        return amounts or _NO_RANGE
+    found = {model: each for model, each in amounts.items() if models is None or model in models}
     least, most = (ordered([getattr(each, end) for each in found.values()]) for end in ("least", "most"))
     if least and most:
         return Range(least[0], most[-1], None)

@@ -11,12 +11,11 @@ from operator import or_
 from typing import Final, Literal
 
 from webhook.labels import PREFIX
-from webhook.mapping.document import schema
 from webhook.mapping.document.guard import GuardPlace
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem, Problems
-from webhook.mapping.document.schema import Derived
+from webhook.mapping.model import schema
 from webhook.mapping.model.guard import Guards, compile_guards, guards_own_class, guards_own_keys
-from webhook.mapping.model.keys import Form, Key, Template, compile_form, compile_key
+from webhook.mapping.model.keys import Derived, Form, Key, Template, Variables, compile_form, compile_key
 from webhook.mapping.model.match_names import LetsThrough, compile_lets_through
 from webhook.mapping.model.shim import Shim, compile_shim
 from webhook.mapping.model.variables import NamePart, compile_variables
@@ -27,7 +26,6 @@ from webhook.mapping.notation import (
     check_pattern,
     expression,
     literal,
-    parse_default_memory,
 )
 from webhook.request import DIMENSIONS, MAX_DEVICES, Dimension, Memory, Percent, Size
 
@@ -69,7 +67,7 @@ def union(sets: Iterable[Owned]) -> Owned:
 def compile_owned(
     owned: Sequence[str | schema.OwnedLabel],
     hints: Sequence[str],
-    variables: Mapping[str, schema.Variable],
+    variables: Variables,
     belongs: Sequence[str],
     problems: Problems,
 ) -> Owned:
@@ -83,7 +81,7 @@ def compile_owned(
     return Owned(*(_keys(group, variables, problems) for group in groups))
 
 
-def _keys(keys: Mapping[FieldPath, str], variables: Mapping[str, schema.Variable], problems: Problems) -> NameSet:
+def _keys(keys: Mapping[FieldPath, str], variables: Variables, problems: Problems) -> NameSet:
     """Compile keys, which are by their path; add what is wrong with them to `problems`."""
     names: list[str] = []
     expressions: list[Expression] = []
@@ -106,20 +104,15 @@ def _keys(keys: Mapping[FieldPath, str], variables: Mapping[str, schema.Variable
     return NameSet.of(names, expressions)
 
 
-def _expression(key: str, variables: Mapping[str, schema.Variable]) -> str:
+def _expression(key: str, variables: Variables) -> str:
     """An expression for a key, with the values of its variables, and ``.*`` for a star."""
     parts = _VARIABLE.split(key)
     return "".join(
-        f"(?:{_values(variables[part])})" if index % 2 else ".*".join(map(literal, re.split(r"\*+", part)))
+        f"(?:{'|'.join([*map(literal, variables[part].listed), *filter(None, [variables[part].pattern])])})"
+        if index % 2
+        else ".*".join(map(literal, re.split(r"\*+", part)))
         for index, part in enumerate(parts)
     )
-
-
-def _values(variable: schema.Variable) -> str:
-    listed = variable.values if isinstance(variable.values, list) else []
-    patterns = [variable.values if isinstance(variable.values, str) else None, variable.others]
-    literals = [literal(value) for value in (*listed, *(variable.rows or ()))]
-    return "|".join([*literals, *(f"(?:{pattern})" for pattern in patterns if pattern is not None)])
 
 
 BUILT_IN: Final = "built-in"
@@ -187,7 +180,7 @@ class Vendor:
             expressed.update({"memory"} if row.memory is not None else ())
             expressed.update({"cores"} if row.cores is not None else ())
         object.__setattr__(self, "expressed", frozenset(expressed))
-        unreported = frozenset(name for name, key in self.keys.items() if key.document.unreported is not None)
+        unreported = frozenset(name for name, key in self.keys.items() if key.unreported is not None)
         object.__setattr__(self, "unreported", unreported)
         borrowed = {name.text: key for key in self.keys.values() if key.place == "borrowed" for name in key.spellings}
         object.__setattr__(self, "borrowed", borrowed)
@@ -240,11 +233,11 @@ def draft_vendor(
 
 
 def _compiled(document: schema.Mapping, source: str, overridden: frozenset[FieldPath], problems: Problems) -> Vendor:
+    device_class = None if document.claim is None else document.claim.device_class
     keys = {
-        name: compile_key(name, key, document.variables, problems, document.claim)
-        for name, key in document.keys.items()
+        name: compile_key(name, key, document.variables, problems, device_class) for name, key in document.keys.items()
     }
-    used = {variable for key in keys.values() for variable in (*key.variables, key.document.row_of)}
+    used = {variable for key in keys.values() for variable in (*key.variables, key.row_of)}
     marks, inherited = _variables_in_marks(document), _inherited_variables(document, overridden)
     variables = compile_variables(document.variables, used, marks, inherited, problems)
     _check_names(keys, problems)
@@ -255,7 +248,9 @@ def _compiled(document: schema.Mapping, source: str, overridden: frozenset[Field
     by_dimension: dict[Dimension, tuple[str, ...]] = {
         dimension: tuple(name for name, key in keys.items() if dimension in key.dimensions) for dimension in DIMENSIONS
     }
-    forms = tuple(compile_form(index, form, document, keys, problems) for index, form in enumerate(document.forms))
+    forms = tuple(
+        compile_form(index, form, document.variables, keys, problems) for index, form in enumerate(document.forms)
+    )
     defaults = _defaults(document.defaults, problems)
     form_names = [form.name for form in forms if form.reads]
     for name in {name for name in form_names if form_names.count(name) > 1}:
@@ -299,9 +294,9 @@ def _check_keys(document: schema.Mapping, keys: Mapping[str, Key], problems: Pro
         if counted is not None and counted not in keys:
             problems.unknown(("environment", variable), "key", counted, keys)
     for key in keys.values():
-        if key.ceiling is not None and (key.ceiling[0] not in keys or keys[key.ceiling[0]].kind != "amount"):
+        if key.ceiling is not None and (key.ceiling.of not in keys or keys[key.ceiling.of].kind != "amount"):
             hint = f"keys are {', '.join(keys)}"
-            problems.add(("keys", key.name, "ceiling", "of"), f"no amount is called {key.ceiling[0]!r}", hint)
+            problems.add(("keys", key.name, "ceiling", "of"), f"no amount is called {key.ceiling.of!r}", hint)
     _check_texts(document, keys, problems)
     _check_totals(document, keys, problems)
 
@@ -327,7 +322,7 @@ def _check_texts(document: schema.Mapping, keys: Mapping[str, Key], problems: Pr
     """Check that what tells pods with limits, or pods in which a borrowed name is read, is a text that is read."""
     unless = document.unlimited.unless if isinstance(document.unlimited, schema.Unlimited) else {}
     named: list[FieldPath] = [("unlimited", "unless", name) for name in unless]
-    named += [("keys", key.name, "inPods", name) for key in keys.values() for name in key.document.in_pods]
+    named += [("keys", key.name, "inPods", name) for key in keys.values() for name in key.in_pods]
     for path in named:
         name = str(path[-1])
         if name not in keys or keys[name].kind != "text" or keys[name].of_container:
@@ -403,7 +398,7 @@ def _check_rows(document: schema.Mapping, keys: Collection[str], forms: Collecti
                 for key in numbers.keys() - keys:
                     problems.unknown((*path, where, key), "key", key, keys)
             for key, values in row.values.items():
-                for form in (values.keys() if isinstance(values, dict) else set()) - set(forms):
+                for form in (values.keys() if isinstance(values, Mapping) else set()) - set(forms):
                     problems.unknown((*path, "values", key, form), "form", form, forms)
 
 
@@ -449,9 +444,9 @@ def _uncounted_without_shim(document: schema.Mapping) -> Iterator[Problem]:
     """Report capacities that nobody would limit: neither the driver, nor a variable of the shim."""
     variables = "" if document.shim is None or document.shim.mode == "plugin" else " ".join(document.shim.env.values())
     for name, key in document.keys.items():
-        if not key.counted and f"{{{key.kind}}}" not in variables:
+        if not key.counted and f"{{{key.specifies}}}" not in variables:
             yield Problem(
-                f"no variable of the shim has {{{key.kind}}}", ("keys", name, "counted"), "add one, or drop it"
+                f"no variable of the shim has {{{key.specifies}}}", ("keys", name, "counted"), "add one, or drop it"
             )
 
 
@@ -479,9 +474,8 @@ def _defaults(defaults: schema.Defaults, problems: Problems) -> dict[Dimension, 
         problems.add(("defaults", "devices"), f"no node has {defaults.devices} devices")
     if defaults.devices:
         compiled["devices"] = Default(defaults.devices, "mapping")
-    memory = parse_default_memory(defaults.memory)
-    if isinstance(memory, Size | Percent):
-        compiled["memory"] = Default(memory, "mapping")
+    if isinstance(defaults.memory, Size | Percent):
+        compiled["memory"] = Default(defaults.memory, "mapping")
     if defaults.cores:
         compiled["cores"] = Default(Percent(defaults.cores), "mapping")
     return compiled

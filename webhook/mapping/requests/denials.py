@@ -13,8 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from webhook.mapping.document.schema import Derived
-from webhook.mapping.model.keys import PLACEHOLDER, Condition, Form, Key, Row
+from webhook.mapping.model.keys import PLACEHOLDER, Condition, Derived, Form, Key, Row
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import Numbers
 from webhook.mapping.requests.values import KeyValue, KeyValues, bound_in, form_of, name_in, row_of
@@ -46,7 +45,7 @@ class LeftAlone(Denied):
 
 def left_alone(vendor: Vendor, form: Form, key_values: KeyValues, container: str) -> LeftAlone:
     """Return the message of a form with ``leave``, with the spellings of the pod."""
-    sentence = PLACEHOLDER.sub(lambda match: _spelled(vendor, match[1], key_values), form.document.leave or "")
+    sentence = PLACEHOLDER.sub(lambda match: _spelled(vendor, match[1], key_values), form.leave or "")
     return LeftAlone(Finding(Reason.UNSUPPORTED_BY_VENDOR, sentence, container))
 
 
@@ -62,7 +61,7 @@ def check_texts(keys: Mapping[str, Key], key_values: KeyValues, container: str) 
 def check_reported(vendor: Vendor, key_values: KeyValues, container: str) -> None:
     """Check that nodes report the resources of a request that stays in its keys."""
     for name in vendor.unreported & key_values.keys():
-        entry, why = key_values[name], vendor.keys[name].document.unreported
+        entry, why = key_values[name], vendor.keys[name].unreported
         instead = " ".join((why or "").split())
         message = f"no node of {vendor.system} reports {entry.key}, so the pod would stay Pending: {instead}"
         raise deny(Reason.UNREPORTED, message, container=container, field=entry.key, value=entry.text)
@@ -85,7 +84,7 @@ def form_denied(vendor: Vendor, form: Form, key_values: KeyValues, container: st
         present = [number for number in near if number is not None]
         return exact_text(max(present) if below else min(present)) if present else "another number"
 
-    text = form.document.deny or ""
+    text = form.deny or ""
     above = [] if entry is None or "{above}" not in text else _above(vendor, entry)  # else no number is too small
     message = PLACEHOLDER.sub(fill, text)
     return deny(
@@ -335,11 +334,11 @@ def _is_legal(form: Form, key: Key, row: Row | None, number: Number) -> bool:
 
 def _rounded(key: Key, number: Number, values: Numbers | None) -> Number | None:
     """The number to which a vendor rounds one; None if it does not round, and this is no whole number."""
-    if key.rounding is None:
+    if key.round is None:
         return number if type(number) is int else None
     if values is None:
         return number
-    return values.ceil(number) if key.rounding == "up" else values.floor(number)
+    return values.ceil(number) if key.round == "up" else values.floor(number)
 
 
 def share_meant(key: Key, number: Number) -> Number | None:
@@ -381,7 +380,7 @@ def share_keys(vendor: Vendor, entry: KeyValue) -> list[tuple[str, Number]]:
 
 def _usual(key: Key, dimension: Dimension) -> bool:
     """Whether it is a resource for this dimension alone, with which a pod is neither denied nor stays Pending."""
-    fine = key.document.retired is None and key.document.unreported is None
+    fine = key.retired is None and key.unreported is None
     return fine and key.dimensions == (dimension,) and key.place == "resource"
 
 

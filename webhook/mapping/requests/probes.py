@@ -10,8 +10,7 @@ from functools import cache
 from typing import Final
 
 from webhook.mapping.document.problem import Problem
-from webhook.mapping.document.schema import Derived
-from webhook.mapping.model.keys import Binding, Form, Key
+from webhook.mapping.model.keys import Binding, Derived, Form, Key
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import KeyValue, Reading, form_of, number_for
@@ -73,7 +72,7 @@ def _not_written_back(vendor: Vendor, reading: Reading, largest_card: int) -> st
     """Return why a reading cannot be written back, or None; rounded requests and names with a size are exempt."""
     rounded = any(finding.reason is Reason.ROUNDED_DOWN for finding in reading.findings)
     sized_names = any(variable.rows for variable in vendor.variables.values())
-    if vendor.inactive or not vendor.target or not reading.form.document.write or rounded or sized_names:
+    if vendor.inactive or not vendor.target or not reading.form.write or rounded or sized_names:
         return None
     if any(not variable.write and _needed(vendor, variable.name) for variable in vendor.variables.values()):
         return None
@@ -220,7 +219,7 @@ def _corners(vendor: Vendor, key: Key, form: Form | None) -> list[Candidate]:
             if key.name in condition.keys
             for text in condition.texts
         }
-        picked = vendor.variables.get(key.document.row_of or "")
+        picked = vendor.variables.get(key.row_of or "")
         chosen = {} if picked is None else picked.rows
         return [None, *sorted(texts | chosen.keys()), "other"]
     if key.kind == "other":

@@ -7,8 +7,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from webhook.mapping.document.schema import Derived
-from webhook.mapping.model.keys import Form, Key, Row
+from webhook.mapping.model.keys import Derived, Form, Key, Row
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.notation import Numbers
 from webhook.mapping.requests.denials import (
@@ -79,14 +78,14 @@ class Reader(Struct):
         """Return the number of a key, or its part for each device, or the legal one to which the vendor rounds it."""
         values = key.values if self.row is None else self.values(key)
         if key.written != "decimal" and type(number) is not int:
-            if key.rounding is None:
+            if key.round is None:
                 whole = number.__ceil__() * Fraction(entry.number) / number
                 message = f"{entry} is not a whole number: {_unit_text(key)}"
                 raise self.deny(Reason.NOT_WHOLE, message, entry, simplest(whole))
-            number = number.__ceil__() if key.rounding == "up" else number.__floor__()
+            number = number.__ceil__() if key.round == "up" else number.__floor__()
         if values is None or number in values:
             return number
-        up, down = key.rounding == "up", key.rounding == "down"
+        up, down = key.round == "up", key.round == "down"
         rounded = values.ceil(number) if up else values.floor(number) if down else None
         if rounded is None:
             message = f"{entry} is not allowed: {self.vendor.name} accepts {self.legal_text(key)}"
@@ -193,7 +192,7 @@ def read(
         Denied: with `home`, no node reports a key; the vendor denies the keys, they make no request, or a value is invalid.
     """
     form = form_of(vendor, key_values)
-    if form is not None and form.document.leave is not None:
+    if form is not None and form.leave is not None:
         raise left_alone(vendor, form, key_values, container)
     check_texts(form.keys if form is not None else vendor.keys, key_values, container)
     if home and vendor.unreported:
@@ -335,7 +334,7 @@ def _all_count(vendor: Vendor, form: Form, key_values: KeyValues, added: KeyValu
     if any(finding.field in keys for finding in reading.findings) or reading.corrections.keys() & added.keys():
         return False
     corrected = reading.corrections.keys() & key_values.keys()
-    if any(form.keys[name].rounding != vendor.keys[name].rounding for name in corrected):
+    if any(form.keys[name].round != vendor.keys[name].round for name in corrected):
         return False  # the form that the added keys select rounds it differently
     dimensions = {dimension for name in key_values for dimension in vendor.keys[name].dimensions}
     twice = any(not dimensions.isdisjoint(vendor.keys[name].dimensions) for name in added)
@@ -383,7 +382,7 @@ def _read_form(asked: _Asked, form: Form, key_values: KeyValues, defaults: Defau
     vendor = asked.vendor
     row, unknown = row_of(vendor, key_values)
     reader = Reader(vendor, form, key_values, asked.largest_card, asked.container, row)
-    if unknown is not None and vendor.keys[unknown.key_name].document.row_of is not None:
+    if unknown is not None and vendor.keys[unknown.key_name].row_of is not None:
         raise _no_row(reader, unknown, home=asked.home)
     if unknown is not None:  # a default does not know the size of a name
         defaults = {"devices": defaults["devices"]} if "devices" in defaults else {}
@@ -455,7 +454,7 @@ def _no_row(reader: Reader, entry: KeyValue, *, home: bool) -> Denied:
     vendor, binding = reader.vendor, dict(entry.binding)
     message = f"{entry}: {without_row(vendor, entry)}"
     of_another_model = any(binding.get(name) in variable.of_other_models for name, variable in vendor.variables.items())
-    if home and vendor.keys[entry.key_name].document.row_of is None and not of_another_model:
+    if home and vendor.keys[entry.key_name].row_of is None and not of_another_model:
         return LeftAlone(Finding(Reason.SIZE_UNKNOWN, message, reader.container))
     return reader.deny(Reason.SIZE_UNKNOWN, message, entry)
 
@@ -539,7 +538,7 @@ def _value(reader: Reader, dimension: Dimension, entry: KeyValue, devices: int |
     """Return the amount per device that a key specifies; a number that the vendor raises is corrected."""
     key = reader.form.keys[entry.key_name]
     if key.unit is None:
-        message = f"{entry}: the unit of this key is not configured: {key.document.why}"
+        message = f"{entry}: the unit of this key is not configured: {key.why}"
         raise reader.deny(Reason.UNIT_NOT_CONFIGURED, message, entry)
     over = devices or 1 if key.total else 1
     per_device = _per_device(reader, key, entry, over)
@@ -549,7 +548,7 @@ def _value(reader: Reader, dimension: Dimension, entry: KeyValue, devices: int |
         if key.sized:  # another unit is the likelier mistake
             _check_size(reader, key, entry, value_of(key, dimension, per_device))
         raise
-    if number > per_device and key.rounding == "up":
+    if number > per_device and key.round == "up":
         total = simplest(number * over)
         reader.corrections[key.name] = total
         message = f"{entry} was raised to {exact_text(total)}: {reader.vendor.name} accepts {reader.legal_text(key)}"
@@ -580,9 +579,9 @@ def _per_device(reader: Reader, key: Key, entry: KeyValue, devices: int) -> Numb
     if devices == 1:
         return entry.number
     share = Fraction(entry.number) / devices
-    if share.denominator == 1 or key.written == "decimal" or key.rounding == "up":
+    if share.denominator == 1 or key.written == "decimal" or key.round == "up":
         return simplest(share)
-    if key.rounding == "down" and (floor := share.__floor__()) > 0:
+    if key.round == "down" and (floor := share.__floor__()) > 0:
         over = f"{entry.text} over {devices} devices"
         message = f"{entry.key}: {over} is rounded down to {exact_text(floor)} each"
         reader.report(Reason.ROUNDED_DOWN, message, entry, Step(entry.key, over, f"{exact_text(floor)} each"))
@@ -617,5 +616,5 @@ def oversized(key: Key, entry: KeyValue, value: Size, why: str, meant: Sequence[
         advice = [f"{exact_text(number)} if {text}{each}" for text, (each, number) in zip(texts, meant, strict=False)]
     counts = f"{entry.key} counts {counted_in(unit)}: write {' or '.join(advice)}"
     message = counts if advice else f"{entry} is {bytes_text(value.bytes)} per device, and {why}"
-    differs = key.document.differs
+    differs = key.differs
     return message if differs is None or in_bytes else f"{message}; {' '.join(differs.split())}"

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from webhook.mapping.document.schema import Claim
 from webhook.mapping.model.keys import COUNT, Key
+from webhook.mapping.model.schema import Claim
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.values import KeyValue
 from webhook.quantity import Number, QuantityError, parse_quantity, simplest, stored_text
@@ -76,7 +76,7 @@ def _exactly(vendor: Vendor, request: DeviceRequest) -> dict[str, Any]:
     claim = vendor.document.claim
     assert claim is not None  # noqa: S101  (by the caller)
     numbers = {entry.key_name: entry for entry in request.entries}
-    counts = [int(entry.number) for name, entry in numbers.items() if vendor.keys[name].document.claim == COUNT]
+    counts = [int(entry.number) for name, entry in numbers.items() if vendor.keys[name].claim == COUNT]
     selectors = [
         {"cel": {"expression": expression}}
         for name, entry in numbers.items()
@@ -100,25 +100,25 @@ def _exactly(vendor: Vendor, request: DeviceRequest) -> dict[str, Any]:
 def _capacities(vendor: Vendor, numbers: Mapping[str, KeyValue]) -> dict[str, str]:
     capacities: dict[str, str] = {}
     for key in vendor.keys.values():
-        if not key.capacity or key.document.claim is None:
+        if not key.capacity or key.claim is None:
             continue
         entry = numbers.get(key.name)
         if entry is not None:
-            capacities[key.document.claim] = claim_text(key, entry.number)
-        elif key.document.unset is not None:
-            capacities[key.document.claim] = str(key.document.unset)
+            capacities[key.claim] = claim_text(key, entry.number)
+        elif key.unset is not None:
+            capacities[key.claim] = str(key.unset)
     return capacities
 
 
 def selectors_of(driver: str, key: Key, text: str) -> list[str]:
     """Return the CEL expressions for devices whose attribute is as the text of its key says; no value can leave its quotes."""
-    attribute = f"device.attributes['{driver}'].{key.document.claim}"
-    if key.document.selects is None:
+    attribute = f"device.attributes['{driver}'].{key.claim}"
+    if key.selects is None:
         return [f"{attribute} == {_quoted(_replaced(key, text))}"]
 
     def any_of(values: list[str]) -> str:
         quoted = map(_quoted, values)
-        if key.document.selects == "uuid":
+        if key.selects == "uuid":
             return " || ".join(f"{attribute} == {value}" for value in quoted)
         return " || ".join(f"{attribute}.lowerAscii().contains({value})" for value in quoted)
 
@@ -135,7 +135,7 @@ def _wanted_and_others(key: Key, text: str) -> tuple[list[str], list[str]]:
 
 def _replaced(key: Key, text: str) -> str:
     spelled = text
-    for part, driver_spells in key.document.replace.items():
+    for part, driver_spells in key.replace.items():
         spelled = spelled.replace(part, driver_spells)
     return spelled or text  # every name contains an empty one
 
@@ -273,7 +273,7 @@ def _read(vendor: Vendor, exactly: _Exactly) -> tuple[KeyValue, ...] | None:
     entries: list[KeyValue] = []
     for key in vendor.keys.values():
         name = key.spellings[0].text
-        if key.document.claim == COUNT:
+        if key.claim == COUNT:
             entries.append(KeyValue(key.name, name, str(exactly.count), exactly.count))
             continue
         if key.kind == "text":
@@ -281,22 +281,22 @@ def _read(vendor: Vendor, exactly: _Exactly) -> tuple[KeyValue, ...] | None:
             entries.extend([KeyValue(key.name, name, text)] if text else [])
             expressions.difference_update(selectors_of(claim.driver, key, text) if text else ())
             continue
-        if not key.document.counted:
+        if not key.counted:
             continue
-        written = requested.pop(key.document.claim or "", requested.pop(f"{claim.driver}/{key.document.claim}", None))
+        written = requested.pop(key.claim or "", requested.pop(f"{claim.driver}/{key.claim}", None))
         try:
-            number = key.document.omitted if written is None else claim_number(key, str(written))
+            number = key.omitted if written is None else claim_number(key, str(written))
         except QuantityError:
             return None
-        if number is not None and (written is None or number != key.document.unset):
+        if number is not None and (written is None or number != key.unset):
             entries.append(KeyValue(key.name, name, claim_text(key, number), number))
     return None if requested or expressions else tuple(entries)
 
 
 def _text_in(driver: str, vendor: Vendor, key: Key, expressions: Iterable[str]) -> str:
     """Return the text of an attribute's key from which expressions were written; empty if none was."""
-    if key.document.row_of is not None:
-        rows = vendor.variables[key.document.row_of].rows
+    if key.row_of is not None:
+        rows = vendor.variables[key.row_of].rows
         return next((name for name in rows if selectors_of(driver, key, name)[0] in expressions), "")
     texts: list[str] = []
     for expression in sorted(expressions, key=lambda each: each.startswith("!")):

@@ -7,8 +7,7 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from webhook.mapping.document.schema import Derived
-from webhook.mapping.model.keys import Binding, Form, Key, Row
+from webhook.mapping.model.keys import Binding, Derived, Form, Key, Row
 from webhook.mapping.model.variables import NamePart
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.quantity import Number, ceil_to, exact_text, signed_text, simplest
@@ -96,7 +95,7 @@ def row_of(vendor: Vendor, key_values: KeyValues) -> tuple[Row | None, KeyValue 
             continue
         for entry in key_values.values():
             chosen = name_in(vendor, entry, variable)
-            if chosen is not None and (variable.rows or vendor.keys[entry.key_name].document.row_of == variable.name):
+            if chosen is not None and (variable.rows or vendor.keys[entry.key_name].row_of == variable.name):
                 row = variable.rows.get(chosen)
                 return row, (entry if row is None else None)
     return None, None
@@ -104,7 +103,7 @@ def row_of(vendor: Vendor, key_values: KeyValues) -> tuple[Row | None, KeyValue 
 
 def name_in(vendor: Vendor, entry: KeyValue, variable: NamePart) -> str | None:
     """Return the value of a variable in a key, from its text or its name; None if the key does not contain it."""
-    picked = vendor.keys[entry.key_name].document.row_of == variable.name
+    picked = vendor.keys[entry.key_name].row_of == variable.name
     return entry.text if picked else dict(entry.binding).get(variable.name)
 
 

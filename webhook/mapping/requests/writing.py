@@ -2,14 +2,12 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
 import msgspec
 
-from webhook.mapping.document.schema import Derived
-from webhook.mapping.model.keys import Binding, Form, Key, Row
+from webhook.mapping.model.keys import Binding, Derived, Form, Key, Row
 from webhook.mapping.model.variables import NamePart
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.reading import read
@@ -68,7 +66,7 @@ def write(
     reasons: list[str] = []
     contradictions: list[str] = []
     for form in target.forms:
-        if not form.reads or not (form.document.write or named):
+        if not form.reads or not (form.write or named):
             continue
         contradiction = _contradiction(form, request)
         if contradiction is not None:
@@ -128,7 +126,7 @@ def _key_value(key: Key, number: Number, variables: Mapping[str, str], binding: 
         raise NoEquivalent(f"the name to write for {spelled} is not configured (`variables`: `write`)")
     if number > MAX_VALUE:
         raise NoEquivalent(f"{spelled} would be {exact_text(number)}, more than any resource can hold (2^63 - 1)")
-    text = exact_text(number) if key.document.claim is None else claim_text(key, number)
+    text = exact_text(number) if key.claim is None else claim_text(key, number)
     return KeyValue(key.name, spelled, text, number, binding)
 
 
@@ -138,8 +136,8 @@ def _texts(form: Form, variables: Mapping[str, str]) -> Iterator[KeyValue]:
     A nodeSelector is never written.
     """
     for key in form.keys.values():
-        if key.document.claim is not None and key.document.row_of is not None and key.document.row_of in variables:
-            yield KeyValue(key.name, key.spellings[0].text, variables[key.document.row_of])
+        if key.claim is not None and key.row_of is not None and key.row_of in variables:
+            yield KeyValue(key.name, key.spellings[0].text, variables[key.row_of])
     for condition in form.when:
         if condition.texts and not condition.absent and form.keys[condition.keys[0]].place != "nodeSelector":
             key = form.keys[condition.keys[0]]
@@ -200,7 +198,7 @@ def _numbers(target: Vendor, form: Form, request: Request, row: Row | None, defa
         key = _key_for(target, form, request, dimension, defaults)
         if key is not None and not (dimension in form.literals and derived is not None and derived.key == key.name):
             values, value = form.values(key, row), getattr(request, dimension)
-            limited = key if values is key.values else replace(key, values=values)
+            limited = key if values is key.values else key.model_copy(update={"values": values})
             number = number_for(limited, value, request.devices or 1)
             if number is None:
                 raise NoEquivalent(f"{_spelling_of(target, key, request)} cannot express {value}")
@@ -249,7 +247,7 @@ def _check_omittable(target: Vendor, form: Form, dimension: Dimension, request: 
         for key in form.keys.values():
             if dimension in key.dimensions and key.unit is None:
                 spelled = _spelling_of(target, key, request)
-                raise NoEquivalent(f"the unit of {spelled} is not configured: {key.document.why}")
+                raise NoEquivalent(f"the unit of {spelled} is not configured: {key.why}")
         raise NoEquivalent(f"no key of {target.name} can express {dimension} {value}")
 
 

@@ -4,7 +4,8 @@ Strict: an unknown key is an error, and every list, map, text and number has a b
 ``docs/mapping.md`` explains every key by example. `webhook.mapping.model` turns a document into immutable values.
 """
 
-from typing import Annotated, Literal, TypeAlias
+import copy
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -19,32 +20,22 @@ from webhook.mapping.document.strict import (
     SOME,
     Amount,
     Belonging,
-    CoresAmount,
-    CoresRange,
+    DefaultMemory,
     DomainName,
     ExactNames,
     KeyText,
     LabelKey,
     LabelValue,
-    LegalNumbers,
     Long,
-    MemoryAmount,
-    MemoryRange,
     Name,
-    Positive,
     Short,
     Strict,
     Texts,
-    Unit,
-    ValuePattern,
     Whole,
     WrittenExpression,
-    WrittenNumbers,
-    readable,
     told,
 )
-from webhook.mapping.notation import parse_default_memory
-from webhook.request import Dimension
+from webhook.mapping.model.keys import Form, Key, Variable
 
 PullPolicy: TypeAlias = Literal["Always", "IfNotPresent", "Never"]
 
@@ -200,180 +191,6 @@ class Shim(Strict):
     )
 
 
-class Row(Strict):
-    """What one device of a name contains, if the name determines it (MIG profiles, chips, custom profiles)."""
-
-    memory: MemoryRange | Annotated[dict[Short, MemoryRange], Field(min_length=1, max_length=FEW)] | None = told(
-        "a size, `all`, or [least, most] of observed sizes; or a map from the model of the device to one of these"
-    )
-    cores: CoresRange | Annotated[dict[Short, CoresRange], Field(min_length=1, max_length=FEW)] | None = told(
-        "percent of a device; or a map from the model of the device to percent"
-    )
-    devices: int | None = Field(None, ge=1, le=MOST)
-    values: dict[Short, LegalNumbers | Annotated[dict[KeyText, LegalNumbers], Field(max_length=SOME)]] = told(
-        "key → legal numbers for this name; or key → form → legal numbers in that form", {}, max_length=SOME
-    )
-    all: dict[Short, LegalNumbers] = told("key → numbers that mean all of a device of this name", {}, max_length=SOME)
-
-
-class Variable(Strict):
-    """A variable part of names, such as `{chip}` or `{profile}`."""
-
-    values: Annotated[list[KeyText], Field(max_length=MANY)] | ValuePattern | None = told(
-        "the possible values: a list, or one pattern"
-    )
-    rows: Annotated[dict[KeyText, Row], Field(max_length=MANY)] | None = told(
-        "the possible values, and what a device of each name contains"
-    )
-    others: ValuePattern | None = told("pattern of names that are known, but whose content is not")
-    possible: ValuePattern | None = told(
-        "pattern of names that the system's configuration may add: unknown ones are no near misses"
-    )
-    write: Texts | None = told(
-        "the values that may be written. If no key contains the variable: the row of every device"
-    )
-    model: Texts | None = told("models of the cluster's devices, as in the rows; without it any model is possible")
-    why: Long | None = told("why `write` has to be configured, if no key contains the variable")
-
-
-class KeyRule(Strict):
-    """How the numbers of a key are read; a form may override it."""
-
-    unit: Unit | None = told(
-        "what 1 means. memory: bytes (`256Mi`) or `N%` of a device; cores: `N%`; null: has to be configured"
-    )
-    total: bool | None = told("the number is the total of all devices, not per device")
-    values: WrittenNumbers | None = told("legal numbers per device; of a text key its legal texts; 0: see `zero`")
-    step: Positive | None = told("written numbers are multiples of this; others may be read")
-    round: Literal["up", "down"] | None = told("how the vendor rounds other numbers; without it they are denied")
-
-
-KeyKind: TypeAlias = Literal["devices", "memory", "cores", "other", "text", "container"]
-
-
-class Ceiling(Strict):
-    """The key whose request another key may exceed."""
-
-    of: Short = Field(description="the key with the request")
-    per: Positive = told("the value here that corresponds to 1 of that key: `1Mi` for a key whose unit is 1Mi", 1)
-
-
-class Key(KeyRule):
-    """A key of a pod: exactly one of resource, label, annotation, nodeSelector and claim."""
-
-    resource: Texts | None = told("resource name, or several spellings, of which the first is written")
-    label: Texts | None = None
-    annotation: Texts | None = None
-    node_selector: Texts | None = told(
-        "key of the pod's nodeSelector: read, never written; `is` must be `text` or `other`"
-    )
-    claim: Short | None = told(
-        "in a mapping with `claim`: `count`, or the name of a capacity, as a resource claim requests it; with "
-        "`is: text` that of an attribute of the driver",
-        min_length=1,
-    )
-    borrows: ExactNames | None = told(
-        "resource name of another vendor, which means this in containers that keys of this vendor request for: "
-        "read, and never written"
-    )
-    in_pods: dict[Short, Long] = told(
-        "with `borrows`: text key → the text with which it means this in all containers of a pod", {}, max_length=FEW
-    )
-    requests: list[Long] = told("of a text in an annotation: the texts that request by themselves", [], max_length=FEW)
-    unset: Annotated[int, Field(ge=0, le=MOST)] | None = told(
-        "of a capacity: what is written for a request without a limit of it; without it, nothing"
-    )
-    omitted: Annotated[int, Field(ge=0, le=MOST)] | None = told(
-        "of a capacity: what a claim without it gets from the driver; without it, all that is not shared"
-    )
-    counted: bool = told(
-        "false, of a capacity: the driver has none of that name, and only the shim limits it, in its variables",
-        default=True,
-    )
-    selects: Literal["model", "uuid"] | None = told(
-        "for an attribute: what of a device it names; the pod's annotations in `selects` become its value"
-    )
-    replace: dict[Short, Short] = told(
-        "of an attribute: parts of the value that the driver spells otherwise", {}, max_length=FEW
-    )
-    zero: Literal["unset", "number"] | None = told(
-        "what 0 means beside other amounts: `unset`, as if it were left out, or `number`, as any other; without "
-        "it a count is no device, what `values` excludes is a number, and everything else is unset"
-    )
-    kind: KeyKind | Annotated[list[Dimension], Field(max_length=3)] = Field(alias="is", description="what it specifies")
-    why: Long | None = told("with `unit: null`: why it has to be configured")
-    note: Long | None = told("a sentence for people about what is easily misunderstood")
-    differs: Long | None = told(
-        "where the unit depends on the cluster: a clause about what to configure, with which the denial of a size "
-        "that is too large ends"
-    )
-    retired: Long | None = told(
-        "current versions of the system no longer read it: a sentence about that for the warning"
-    )
-    unreported: Long | None = told(
-        "what to write instead of a resource that no node reports where the system is installed: a request that "
-        "keeps or gets it is denied; a translation from it is not"
-    )
-    written: Literal["integer", "decimal", "quantity", "items"] = told(
-        "the spelling of numbers in a label or annotation; items: a list with commas of devices that it selects, "
-        "whose number counts",
-        "integer",
-    )
-    list: bool = told("a list with one entry for each container, by position", default=False)
-    request_key: KeyText | None = told(
-        "a second key, the request where this one is the limit: either is read, both are written; if they differ, "
-        "the request is not translated"
-    )
-    ceiling: Ceiling | None = told(
-        "it allows more than another key requests; if they differ, the request is not translated"
-    )
-    row_of: Short | None = told("for a text key: the variable whose row it selects")
-    plain: Texts | None = told(
-        "those of the names that the maker's own device plugin serves as whole devices, without this system"
-    )
-    other_names: KeyText | None = told("pattern of unknown resource names that may stand for this one in a cluster")
-    absent: Literal["first", "only"] | None = told("for a container key: the container that requests if it is missing")
-
-
-class Derived(Strict):
-    """A count of devices that another key implies."""
-
-    key: Short
-    per: int = Field(ge=1, le=MOST)
-    round: Literal["up", "down"] | None = None
-
-
-class Absent(Strict):
-    """The meaning of a missing dimension."""
-
-    devices: int | None = Field(None, ge=1, le=MOST)
-    memory: MemoryAmount | None = told("`all`, `unlimited` or a size")
-    cores: CoresAmount | None = told("`unlimited` or a percentage")
-
-
-class Form(Strict):
-    """A combination of keys: a request, an invalid one (`deny`), or one that stays unchanged (`leave`)."""
-
-    name: KeyText | None = None
-    when: dict[Short, WrittenNumbers] = told(
-        "key or dimension → `absent`, `present`, legal numbers, or text", {}, max_length=SOME
-    )
-    deny: Long | None = None
-    leave: Long | None = told("a container with this form stays unchanged; the reason as a sentence")
-    unlimited: Long | None = told(
-        "the vendor does not enforce a limit in this form: a sentence about that for the warning"
-    )
-    isolated: bool = told(
-        "the hardware isolates what is requested: only by order it becomes a share that software limits", default=False
-    )
-    devices: Whole | Derived | None = None
-    memory: MemoryAmount | None = None
-    cores: CoresAmount | None = None
-    absent: Absent = Absent()
-    keys: dict[Short, KeyRule] = Field({}, max_length=SOME)
-    write: bool = True
-
-
 class Unlimited(Strict):
     """Why the vendor limits no share to what it requests, and the pods whose shares it does limit."""
 
@@ -387,7 +204,7 @@ class Defaults(Strict):
     """The values for missing dimensions of a request; 0 for none."""
 
     devices: int | None = Field(None, ge=0, le=MOST)
-    memory: Annotated[Amount, readable(parse_default_memory)] | None = told("`all` or a quantity of bytes")
+    memory: DefaultMemory | None = told("`all` or a quantity of bytes")
     cores: int | None = Field(None, ge=0, le=100)
 
 
@@ -661,3 +478,54 @@ class Mapping(Strict):
     def all_hints(self) -> tuple[str, ...]:
         """`hints`, and the annotations in `selects`, which have no effect without a target that obeys them."""
         return (*self.hints, *(annotation for _, annotation in self.selects if annotation is not None))
+
+
+_EXTENDS: Final = {
+    "type": "string",
+    "maxLength": 63,
+    "description": "the built-in mapping that this one changes: maps are merged, lists replaced, and null removes a key",
+}
+
+
+def mapping_json_schema() -> dict[str, Any]:
+    """Return the schema (JSON Schema 2020-12) of a mapping in a ConfigMap or file."""
+    whole = Mapping.model_json_schema(by_alias=True)
+    parts = whole.pop("$defs")
+    changed = {f"{name}Changes": _changes(part) for name, part in copy.deepcopy(parts).items()}
+    extending = _changes(copy.deepcopy(whole))
+    extending["title"] = "Extension"
+    extending["properties"] = {"extends": _EXTENDS, **extending["properties"]}
+    extending["required"] = ["extends"]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "vgpu-webhook mapping",
+        "oneOf": [{"$ref": "#/$defs/Mapping"}, {"$ref": "#/$defs/Extension"}],
+        "$defs": {"Mapping": whole, "Extension": extending, **parts, **changed},
+    }
+
+
+def _changes(node: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema in which every key is optional and may be removed by null."""
+    loosened: dict[str, Any] = _renamed(node)
+    loosened.pop("required", None)
+    loosened.pop("minProperties", None)
+    if "properties" in loosened:
+        loosened["properties"] = {
+            key: {"anyOf": [value, {"type": "null"}]} for key, value in loosened["properties"].items()
+        }
+    return loosened
+
+
+def _renamed(node: Any) -> Any:
+    """Redirect references to the schemas of `_changes`, and allow null for entries of maps."""
+    if isinstance(node, list):
+        return [_renamed(entry) for entry in node]
+    if not isinstance(node, dict):
+        return node
+    renamed = {key: _renamed(value) for key, value in node.items()}
+    if isinstance(renamed.get("$ref"), str):
+        renamed["$ref"] += "Changes"
+    if isinstance(renamed.get("additionalProperties"), dict):
+        renamed["additionalProperties"] = {"anyOf": [renamed["additionalProperties"], {"type": "null"}]}
+        renamed.pop("minProperties", None)
+    return renamed
