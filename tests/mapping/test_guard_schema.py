@@ -11,6 +11,7 @@ from webhook.mapping.document.problem import Problem, Problems
 from webhook.mapping.document.validation import guard_lists
 from webhook.mapping.model import schema
 from webhook.mapping.model.guard import Guards, compile_guards
+from webhook.mapping.model.keys import Variable
 from webhook.mapping.model.shim import Shim, compile_shim
 from webhook.mapping.model.vendor import Owned, compile_owned, union
 from webhook.mapping.notation import glob_pattern
@@ -98,7 +99,7 @@ VARIABLES: dict[str, Any] = {
 
 def owned(*keys: str | dict[str, str], hints: tuple[str, ...] = ()) -> tuple[Owned, list[Problem]]:
     """What is compiled from lists of owned keys and hints."""
-    variables = {name: schema.Variable.model_validate(value) for name, value in VARIABLES.items()}
+    variables = {name: Variable.model_validate(value) for name, value in VARIABLES.items()}
     entries = [key if isinstance(key, str) else schema.OwnedLabel.model_validate(key) for key in keys]
     problems = Problems()
     return compile_owned(entries, hints, variables, (), problems), problems.found

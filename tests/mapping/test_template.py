@@ -3,8 +3,7 @@
 import re
 
 from tests.naming import each_of
-from webhook.mapping.model.keys import Template
-from webhook.mapping.model.schema import Variable
+from webhook.mapping.model.keys import Template, Variable
 
 CHIP = Variable(values=["A", "B.1"])
 PROFILE = Variable(rows={}, others=r"[0-9]g\.x|y")
