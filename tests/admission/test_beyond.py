@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.admission.scene import pod
 from tests.decisions.test_bounded_time import MOST_CALLS, counted
+from tests.generators.admissions import pod_with
 from tests.mapping.vendors import policy
 from tests.naming import each_of, naming
 from tests.strict_patch import apply_strictly
@@ -34,7 +34,7 @@ def texts(count: int, size: int = 1) -> Json:
 
 def with_metadata(**metadata: Any) -> Json:
     """A pod whose container has a variable."""
-    made = pod({"name": "main", "env": [OTHER]})
+    made = pod_with({"name": "main", "env": [OTHER]})
     made["metadata"] |= metadata
     return made
 
@@ -45,16 +45,18 @@ LARGE: Final[dict[str, Json]] = {
     "labels that are not decoded": with_metadata(labels=texts(MAX_TEXTS)),
     "long annotations": with_metadata(annotations=texts(2, MAX_ANNOTATIONS - 1000)),
     "a long label": with_metadata(labels={"a" * 400: "b"}),
-    "keys of the node selector": pod({"name": "main"}, nodeSelector=texts(1025)),
-    "containers": pod(*({"name": f"c{number}"} for number in range(1025))),
-    "most containers": pod(*({"name": f"c{number}", "env": [OTHER]} for number in range(MAX_HIDDEN))),
-    "init containers": pod(initContainers=[{"name": f"c{number}"} for number in range(1025)]),
-    "resources": pod({"name": "main", "resources": {"limits": {f"example.com/{at}": "1" for at in range(4097)}}}),
-    "numbers of 0": pod({"name": "main", "resources": {"limits": {f"nvidia.com/{at}": "0" for at in range(4097)}}}),
-    "mounts": pod({"name": "main", "volumeMounts": [{"name": "a", "mountPath": "/vgpu-shim"}] * 8193}),
-    "volumes": pod({"name": "main"}, volumes=[{"name": "hostPath"}] * 8193),
-    "tolerations": pod({"name": "main"}, tolerations=[{"key": "a" * 300_000}]),
-    "variables": pod({"name": "main", "env": [HIDDEN | {"name": "LD_AUDIT"}] * 8193}),
+    "keys of the node selector": pod_with({"name": "main"}, nodeSelector=texts(1025)),
+    "containers": pod_with(*({"name": f"c{number}"} for number in range(1025))),
+    "most containers": pod_with(*({"name": f"c{number}", "env": [OTHER]} for number in range(MAX_HIDDEN))),
+    "init containers": pod_with(initContainers=[{"name": f"c{number}"} for number in range(1025)]),
+    "resources": pod_with({"name": "main", "resources": {"limits": {f"example.com/{at}": "1" for at in range(4097)}}}),
+    "numbers of 0": pod_with(
+        {"name": "main", "resources": {"limits": {f"nvidia.com/{at}": "0" for at in range(4097)}}}
+    ),
+    "mounts": pod_with({"name": "main", "volumeMounts": [{"name": "a", "mountPath": "/vgpu-shim"}] * 8193}),
+    "volumes": pod_with({"name": "main"}, volumes=[{"name": "hostPath"}] * 8193),
+    "tolerations": pod_with({"name": "main"}, tolerations=[{"key": "a" * 300_000}]),
+    "variables": pod_with({"name": "main", "env": [HIDDEN | {"name": "LD_AUDIT"}] * 8193}),
 }
 
 
@@ -88,7 +90,7 @@ def test_it_is_stored_and_hidden_from(large: str) -> None:
 def test_a_variable_that_is_there() -> None:
     """Its last value is replaced, but for one that hides, or a reference."""
     listed = [[], [OTHER], [OF_NODE], [OF_NODE, REFERENCE], [HIDDEN, OF_NODE], [OF_NODE, HIDDEN], [REFERENCE]]
-    sent = pod(
+    sent = pod_with(
         *({"name": f"c{at}", "env": env} for at, env in enumerate(listed)), *({"name": f"d{at}"} for at in range(1024))
     )
     stored = apply_strictly(json.loads(json.dumps(sent)), decided(sent, hide=True).patch)
@@ -112,17 +114,17 @@ def test_one_that_requests_is_denied(hide: bool) -> None:  # noqa: FBT001
     """By a resource of any container, a label, an annotation or a claim: further steps would look at all of it."""
     wide = [{"name": f"c{number}"} for number in range(1025)]
     for sent in (
-        pod(*wide, {"name": "main", "resources": SHARE}),
-        pod(*wide, {"name": "main", "resources": {"requests": {"nvidia.com/gpu": 1}}}),
-        pod(*wide, {"name": "main", "resources": {"claims": [{"name": "gpu"}]}}),
-        pod(*wide, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "mine"}]),
-        pod(*wide, initContainers=[{"name": "main", "resources": SHARE}]),
+        pod_with(*wide, {"name": "main", "resources": SHARE}),
+        pod_with(*wide, {"name": "main", "resources": {"requests": {"nvidia.com/gpu": 1}}}),
+        pod_with(*wide, {"name": "main", "resources": {"claims": [{"name": "gpu"}]}}),
+        pod_with(*wide, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "mine"}]),
+        pod_with(*wide, initContainers=[{"name": "main", "resources": SHARE}]),
         with_metadata(annotations={**texts(1024), "gpu-memory": "1024"}),
         with_metadata(annotations={**texts(MAX_TEXTS), "gpu-memory": "1024"}),
-        {**with_metadata(labels=texts(MAX_TEXTS)), "spec": pod({"name": "main", "resources": SHARE})["spec"]},
+        {**with_metadata(labels=texts(MAX_TEXTS)), "spec": pod_with({"name": "main", "resources": SHARE})["spec"]},
         {
             **with_metadata(labels=texts(MAX_TEXTS)),
-            "spec": pod({"name": "a", "resources": {"claims": [{"name": "g"}]}})["spec"],
+            "spec": pod_with({"name": "a", "resources": {"claims": [{"name": "g"}]}})["spec"],
         },
     ):
         with naming(str(sent)[-80:]):
@@ -133,7 +135,7 @@ def test_one_that_requests_is_denied(hide: bool) -> None:  # noqa: FBT001
 
 def test_more_containers_than_any_stored_pod() -> None:
     """Their variables would not fit: only where devices are hidden."""
-    sent = pod(*({"name": f"c{number}"} for number in range(MAX_HIDDEN + 1)))
+    sent = pod_with(*({"name": f"c{number}"} for number in range(MAX_HIDDEN + 1)))
     assert decided(sent, hide=False).allowed
     assert not decided(sent, hide=True).allowed
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.admission.scene import pod
-from tests.generators.admissions import decision_on
+from tests.generators.admissions import decision_on, pod_with
 from tests.naming import each_of
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.collect import MAX_REQUESTING
@@ -21,7 +20,7 @@ from webhook.admission.eligibility import (
     MAX_PLACEMENT,
     MAX_RESOURCES,
 )
-from webhook.admission.guard import MAX_CAPABILITIES
+from webhook.admission.guard import MAX_CAPABILITIES, MAX_MOUNTS
 from webhook.admission.shim import MAX_PATHS
 from webhook.admission.survey import MAX_CONTAINERS, MAX_UNKNOWN
 from webhook.mapping.load import load_policy
@@ -63,7 +62,7 @@ def container(name: str, *resources: str, **more: str) -> dict[str, Any]:
 
 def asking(count: int) -> Decision:
     """The decision on a pod of which so many containers ask."""
-    return decision_on(pod(*[container(f"c{n}", "nvidia.com/gpu") for n in range(count)]), ENFORCING, POLICY)
+    return decision_on(pod_with(*[container(f"c{n}", "nvidia.com/gpu") for n in range(count)]), ENFORCING, POLICY)
 
 
 def test_as_many_containers_as_permitted_may_ask() -> None:
@@ -84,7 +83,9 @@ def test_more_containers_than_permitted_are_refused() -> None:
 def test_unknown_names_are_looked_at_up_to_a_limit(honest: int, *, is_reported: bool) -> None:
     """A near miss is found among as many unknown names as are looked at, and none behind them."""
     strangers = [f"example.com/thing-{n}" for n in range(honest)]
-    decision = decision_on(pod(container("a", *strangers), container("b", "nvidia.com/gpumemm")), ENFORCING, POLICY)
+    decision = decision_on(
+        pod_with(container("a", *strangers), container("b", "nvidia.com/gpumemm")), ENFORCING, POLICY
+    )
     reasons = {finding.reason for finding in (*decision.warnings, *([decision.denial] if decision.denial else []))}
     assert bool(reasons & {Reason.NEAR_MISS, Reason.UNKNOWN_KEY}) is is_reported
 
@@ -287,6 +288,19 @@ LIMITS: dict[str, tuple[int, Callable[[int], Any]]] = {
             "spec": {"containers": [share(securityContext={"capabilities": {"add": ["c" * (n - len('[""]'))]}})]},
         },
     ),
+    "guarded mounts": (
+        MAX_MOUNTS,
+        lambda n: {"spec": {"containers": [share(volumeMounts=[{"mountPath": "/etc/ld.so.preloaded"}, *many(n - 1)])]}},
+    ),
+    "mounts beside a folder of the node": (
+        MAX_MOUNTS,
+        lambda n: {
+            "spec": {
+                "containers": [share(volumeMounts=many(n, mountPath="/data"))],
+                "volumes": [{"name": "n0", "hostPath": {"path": "/data"}}],
+            }
+        },
+    ),
     "paths": (MAX_PATHS, lambda n: {"spec": {"containers": split_paths(n)}}),
 }
 """By what is limited: the limit, and a pod with so many of it."""
@@ -315,6 +329,14 @@ TOLD: dict[str, tuple[str, str]] = {
     "capabilities": (
         "capabilities take more than 1024 bytes: remove those that Linux has not",
         "securityContext.capabilities.add",
+    ),
+    "guarded mounts": (
+        f"more than {MAX_MOUNTS} mounts, some of which may be guarded: split the container, or mount fewer",
+        "volumeMounts",
+    ),
+    "mounts beside a folder of the node": (
+        f"more than {MAX_MOUNTS} mounts beside a hostPath: split the container, or mount fewer",
+        "volumeMounts",
     ),
     "paths": (
         "LD_LIBRARY_PATH and LD_PRELOAD of the pod have more than 262144 characters",

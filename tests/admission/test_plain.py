@@ -13,7 +13,6 @@ from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Memo, Policy
 from webhook.pod import decode_pod
-from webhook.reasons import Reason
 
 pytestmark = pytest.mark.usefixtures("remembers_at_once")
 
@@ -59,13 +58,6 @@ def test_other_harmless_variables_are_the_ones_seen_then() -> None:
     ]
 
 
-def test_number_beyond_64_bits_is_refused_as_ever() -> None:
-    """A quantity that is too long for the text of a pod's facts is no reason to fail."""
-    pod = template("kube-api-access-a1")
-    container(pod)["resources"] = {"limits": {"nvidia.com/gpumem": 10**30}}
-    assert decided(pod, Context(opted_in()), POLICY).denial is not None
-
-
 def template(token: str) -> dict[str, Any]:
     """A pod of a template, as the API server sends it; `token` names the volume that it adds to each pod."""
     requesting = {
@@ -100,21 +92,6 @@ def test_variables_that_the_copy_guards_are_looked_for() -> None:
     assert decided(harmless, context_in(folder), in_force).allowed
 
 
-def test_unique_labels_do_not_count() -> None:
-    """The pods of a Job have labels of their own, and get the same decision."""
-    POLICY.memo.clear()
-    made = []
-    for name in ("a-1", "b-2"):
-        pod = template(f"kube-api-access-{name}")
-        pod["metadata"]["labels"] = {
-            "batch.kubernetes.io/job-name": name,
-            "batch.kubernetes.io/controller-uid": f"u{name}",
-        }
-        container(pod)["resources"]["limits"].update(cpu=name[-1])
-        made.append(decided(pod, Context(opted_in()), POLICY))
-    assert made[0] is made[1]
-
-
 def test_a_pod_is_remembered_from_its_second_sight(monkeypatch: pytest.MonkeyPatch) -> None:
     """What occurs once is not worth its place."""
     in_force = policy()
@@ -124,26 +101,6 @@ def test_a_pod_is_remembered_from_its_second_sight(monkeypatch: pytest.MonkeyPat
         decided(template("kube-api-access-a1"), Context(opted_in()), in_force)
         sizes.append(len(in_force.memo))
     assert sizes == [0, 0, 1, 1]
-
-
-def test_another_vendors_variable_is_no_reason_to_look_closely() -> None:
-    """A search path is in many images' pods, and no matter of a vendor without a shim."""
-    POLICY.memo.clear()
-    pod = template("kube-api-access-a1")
-    container(pod)["resources"] = {"limits": {"amd.com/gpu": "1"}, "requests": {"amd.com/gpu": "1"}}
-    container(pod)["env"] = [{"name": "LD_LIBRARY_PATH", "value": "/x"}]
-    assert decided(pod, Context(opted_in()), POLICY) is decided(pod, Context(opted_in()), POLICY)
-
-
-@pytest.mark.parametrize("env", [[], [{"name": "LD_LIBRARY_PATH", "value": "/x"}]])
-def test_nothing_is_said_of_a_pod_of_which_nothing_changes(env: list[dict[str, str]]) -> None:
-    """Whatever variables it has: slices are left to their plugin, so the roll-out is no matter."""
-    pod = template("kube-api-access-a1")
-    slices = {"nvidia.com/mig-1g.5gb": "1", "nvidia.com/mig-2g.10gb": "1"}
-    container(pod).update(resources={"limits": slices, "requests": slices}, env=env)
-    outside = Namespace("n", {**opted_in().labels, "vgpu-webhook.io/rollout": "0"})
-    decision = decided(pod, Context(outside), POLICY)
-    assert (decision.reason, decision.warnings, decision.audit) == (Reason.LEFT, (), {})
 
 
 def test_denials_count_with_what_they_hold() -> None:

@@ -5,7 +5,8 @@ what `container` says beside, the `spec` of the pod, `annotations` and `labels`;
 and `team` (labels). `each` holds for every pod of a rule, or of the file. `told` is what comes of it: the denial, or what
 `show` names of the stored pod (without it the code); then warnings, and the codes of notes.
 
-Without `mapping` the built-in ones are in force; one of a file is the only vendor, with `more` of the rule, else of the file.
+Without `mapping` the built-in ones are in force, with the documents of `with` over them; one of a rule or file is the only
+vendor, with `more` of the rule, else of the file.
 ``--update-golden`` writes `told` anew.
 """
 
@@ -33,10 +34,10 @@ Json = dict[str, Any]
 
 
 @cache
-def policy_of(mapping: str, settings: str) -> Policy:
+def policy_of(mapping: str, settings: str, documents: str) -> Policy:
     """The policy of a rule; most have the same."""
     if not mapping:
-        return policy(settings=settings)
+        return policy(*[documents] * bool(documents), settings=settings)
     made = vendor(mapping)
     return compile_policy({made.name: made}, Settings.model_validate(load_yaml(settings) or {}), "0" * 12)
 
@@ -65,7 +66,13 @@ def line(kind: str, finding: Finding) -> str:
 
 
 def part(stored: Json, decision: Decision, path: str) -> Any:
-    """What stands at a path of the stored pod; or values of a variable, the status, or the reasons in the audit log."""
+    """What stands at a path of the stored pod; or values of a variable, the status, or the reasons in the audit log.
+
+    `means` is what each container holds, in short.
+    """
+    if path == "means":
+        held = {name: each.get("allocation", each["request"]) for name, each in decision.status["containers"].items()}
+        return ", ".join(f"{name} {each['devices']} x {each['memory']} {each['cores']}" for name, each in held.items())
     if path == "status":
         return decision.status["containers"].get("main") if decision.status else None
     if path == "audit":
@@ -103,8 +110,9 @@ def test_told(file: Path, *, update_golden: bool) -> None:
     """Each pod has what its line says."""
     table = load_yaml(file.read_text())
     for rule in table["rules"]:
+        mapping = rule.get("mapping", table.get("mapping", "")) + rule.get("more", table.get("more", ""))
         in_force = policy_of(
-            table.get("mapping", "") + rule.get("more", table.get("more", "")), rule.get("settings", "")
+            mapping, rule.get("settings", table.get("settings", "")), rule.get("with", table.get("with", ""))
         )
         for case in rule["pods"]:
             with naming(f"{rule['rule']}: {case}"):

@@ -223,6 +223,26 @@ def test_an_escape_in_json_does_not_hide_the_mount() -> None:
             assert not decide(decode_pod(hidden.encode()), Context(OPTED_IN, "privileged"), under).allowed, path
 
 
+def test_an_escape_in_json_does_not_hide_the_variable() -> None:
+    """Its name, or the key before it, however the JSON is laid out, alone or after pods that are remembered."""
+    under = load_policy()
+    made = pod_of(SHARES["nvidia"])
+    made["spec"]["containers"][0]["env"] = [{"name": "A", "value": "true"}]
+    written = json.dumps(made)
+    entry = '{"name": "A", "value": "true"}'
+    assert entry in written
+    for _ in range(3):
+        assert decide(decode_pod(written.encode()), Context(OPTED_IN, "privileged"), under).allowed
+        for way in (
+            r'{"name":"CUDA_DISABLE_CONTROL","value":"true"}',
+            r'{"value":"true","name" :' + "\t" + r'"CUDA_DISABLE_CONTROL"}',
+            r'{"name":"\u0043UDA_DISABLE_CONTROL","value":"true"}',
+            r'{"n\u0061me":"CUDA_DISABLE_CONTROL","value":"true"}',
+        ):
+            hidden = written.replace(entry, way)
+            assert not decide(decode_pod(hidden.encode()), Context(OPTED_IN, "privileged"), under).allowed, way
+
+
 LEFT_ALONE: Mapping[str, dict[str, str]] = {
     "a count of 0": {"nvidia.com/gpu": "0"},
     "a priority alone": {"nvidia.com/priority": "1"},

@@ -1,19 +1,12 @@
 """Vendors and policies from documents written in a test."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
 import pytest
 
 from webhook.mapping.document.problem import MappingError, Problem
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.load import build_policy, combine, prepare, settings_of
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Default, Vendor
-from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.values import KeyValue, Reading
-from webhook.quantity import Number, number_text, parse_quantity
-from webhook.request import Dimension
+from webhook.mapping.model.vendor import Vendor
 
 ACME = """\
 vendor: acme
@@ -53,29 +46,3 @@ def problems(*texts: str, settings: str = "") -> list[Problem]:
         with pytest.raises(MappingError) as caught:
             policy(*texts, settings=settings)
     return list(caught.value.problems)
-
-
-def key_values(vendor: Vendor, keys: Mapping[str, str | int]) -> dict[str, KeyValue]:
-    """Words of a vendor by their keys, as one container carries them."""
-    found: dict[str, KeyValue] = {}
-    for key, value in keys.items():
-        key_name, binding = _key_of(vendor, key)
-        text = str(value)
-        number: Number = 0 if vendor.keys[key_name].kind == "text" else parse_quantity(text)
-        found[key_name] = KeyValue(key_name, key, number_text(number) if number else text, number, binding)
-    return found
-
-
-def _key_of(vendor: Vendor, key: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    for vendor_key in vendor.keys.values():
-        for template in vendor_key.spellings:
-            for name, binding in template.names(vendor.document.variables):
-                if name == key:
-                    return vendor_key.name, binding
-    raise KeyError(key)
-
-
-def reading(vendor: Vendor, keys: Mapping[str, str | int], defaults: Iterable[tuple[Dimension, Any]] = ()) -> Reading:
-    """What keys mean in a container called ``main``."""
-    filled = {dimension: Default(value, "namespace") for dimension, value in defaults}
-    return read(vendor, key_values(vendor, keys), filled, LARGEST, "main")

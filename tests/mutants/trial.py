@@ -44,13 +44,7 @@ CERTIFICATES = (
 )
 """What a mutant of `certs` is put to: the tests of one line after the other, until one fails."""
 
-_LONG = (
-    "tests/admission/test_search_path.py::test_empty_elements_cost_little",
-    "tests/admission/test_shim.py::test_any_search_path_is_led_by_ours_and_has_no_empty_element",
-)
-"""A few tests that would take half of the time, for what others show as well."""
-
-_ELSEWHERE = ("bounds", "extends", "json_schema", "load", "numbers", "pattern", "strict_yaml", "template")
+_ELSEWHERE = ("bounds", "extends", "json_schema", "load", "numbers", "pattern", "strict_yaml")
 """What tests of mappings are about that is none of the mutated packages, or takes as long."""
 
 DECISIONS = (
@@ -58,7 +52,6 @@ DECISIONS = (
     (
         *("tests/admission", "tests/mapping", "tests/test_review.py"),
         *("tests/decisions/test_guard_lists.py", "tests/decisions/test_missing_names.py"),
-        *(f"--deselect={test}" for test in _LONG),
         *(f"--ignore=tests/mapping/test_{part}.py" for part in _ELSEWHERE),
     ),
     (
@@ -66,7 +59,7 @@ DECISIONS = (
         "tests/decisions/test_remembered_size.py",
     ),
     (
-        *(f"tests/mapping/test_{part}.py" for part in ("extends", "load", "numbers", "pattern", "template")),
+        *(f"tests/mapping/test_{part}.py" for part in ("extends", "load", "numbers", "pattern")),
         *(f"tests/cluster/test_{part}.py" for part in ("hostile_documents", "policies", "reach")),
         *("tests/cli/test_check.py", "tests/cli/test_explain.py", "tests/cli/test_vendors.py", "tests/others"),
     ),
