@@ -19,12 +19,13 @@ import pytest
 import yaml
 
 from tests.mapping.test_mistakes import Dumper
-from tests.mapping.vendors import policy, vendor
+from tests.mapping.vendors import unprobed, vendor
 from tests.naming import naming
 from tests.strict_patch import apply_strictly
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model.policy import Policy, compile_policy
 from webhook.pod import decode_pod
 from webhook.reasons import Finding
@@ -37,7 +38,8 @@ Json = dict[str, Any]
 def policy_of(mapping: str, settings: str, documents: str) -> Policy:
     """The policy of a rule; most have the same."""
     if not mapping:
-        return policy(*[documents] * bool(documents), settings=settings)
+        given = parse(settings, "settings.yaml")
+        return unprobed(parse(documents, "told.yaml"), given[0] if given else None)
     made = vendor(mapping)
     return compile_policy({made.name: made}, Settings.model_validate(load_yaml(settings) or {}), "0" * 12)
 

@@ -1,5 +1,7 @@
 """Vendors and policies from documents written in a test."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from webhook.mapping.document.problem import MappingError, Problem
