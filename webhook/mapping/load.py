@@ -110,8 +110,6 @@ class _BuiltIn(Mapping[str, Document]):
 
     def __getitem__(self, vendor: str) -> Document:
         """Return a document; if it extends another one, merged with it."""
-        if vendor not in _built_in_files():
-            raise KeyError(vendor)
         document = _built_in(vendor)
         return replace(document, data=dict(merge_documents(document, self).data))
 
@@ -226,12 +224,9 @@ def _by_vendor(drafts: Iterable[tuple[Document, Prepared | None]], problems: lis
     """Return the prepared documents by vendor; add a problem for each second document of one vendor."""
     found: dict[str, Prepared] = {}
     for document, prepared in drafts:
-        if prepared is None:
-            continue
-        name = prepared.vendor.name
-        first = found.setdefault(name, prepared)
-        if first is not prepared:
-            message = f"vendor {name!r} is already described by {first.merged.document.source}"
+        first = prepared and found.setdefault(prepared.vendor.name, prepared)
+        if first and prepared and first is not prepared:
+            message = f"vendor {prepared.vendor.name!r} is already described by {first.merged.document.source}"
             problems.append(placed(Problem(message, ("vendor",)), document))
     return found
 
@@ -258,10 +253,8 @@ def combine(own: Mapping[str, Prepared], settings: Settings) -> Policy:
     Raises:
         MappingError: vendors contradict each other, or the settings (whose problems have the source `SETTINGS`).
     """
-    texts = {
-        **{name: text for name, (_, text) in _compiled().items()},
-        **{name: _text_of(prepared.merged.data) for name, prepared in own.items()},
-    }
+    texts = {name: text for name, (_, text) in _compiled().items()}
+    texts |= {name: _text_of(prepared.merged.data) for name, prepared in own.items()}
     policy = compile_policy(vendors_with(own), settings, _digest_of(texts, settings))
     # Most of what a first pod would wait for, with `near`.
     _ = policy.read_keys

@@ -16,6 +16,7 @@ what the events mean.
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -154,7 +155,7 @@ def _parsed(text: str, source: str) -> list[Document]:
     try:
         if len(text.encode()) > MAX_BYTES:
             raise MappingError([Problem(f"longer than {MAX_BYTES // 1024} KiB", source=source, line=1)])
-        documents = reader.read()
+        documents = list(reader.read())
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
         raise MappingError([*reader.problems, Problem("not Unicode text", source=source, line=line)]) from error
@@ -177,19 +178,15 @@ class _Reader(Walker):
         self.problems: list[Problem] = []
         self._source = source
 
-    def read(self) -> list[Document]:
+    def read(self) -> Iterator[Document]:
         """Read all documents; add what is wrong to `problems`."""
-        documents = []
-        try:
+        with suppress(_TooMany):
             for root, lines in self.documents():
                 if isinstance(root, dict):
-                    documents.append(Document(self._source, root, lines))
+                    yield Document(self._source, root, lines)
                 elif root is not None:
                     hint = "write `key: value` lines"
                     self._report("the document is not a mapping of keys", (), lines[()], hint=hint)
-        except _TooMany:
-            pass
-        return documents
 
     def check(self, event: events.Event, path: FieldPath) -> None:
         """Report anchors, aliases, tags and deep nesting."""
@@ -215,9 +212,8 @@ class _Reader(Walker):
             elif key == "":
                 self._report("a key is missing before the colon", path, line)
             elif key.lower() in _AMBIGUOUS or key == "~":
-                self._report(
-                    f"the key {key} is a boolean or null to some parsers", path, line, hint=f'quote it: "{key}"'
-                )
+                message = f"the key {key} is a boolean or null to some parsers"
+                self._report(message, path, line, hint=f'quote it: "{key}"')
         if key in values:
             self._report(f"duplicate key {key}", (*path, key), line, hint=f"first in line {self.lines[*path, key]}")
         return key
@@ -235,29 +231,22 @@ class _Reader(Walker):
         meant = _AMBIGUOUS.get(text.lower())
         if meant is not None:
             what = "null" if meant == "null" else "a boolean"
-            self._report(
-                f"{text} is {what} to some parsers and text to others", path, line, hint=f'write {meant} or "{text}"'
-            )
-            return text
-        if _WHOLE.fullmatch(text) is None:
-            return text
-        if len(text) > MAX_DIGITS:
+            message = f"{text} is {what} to some parsers and text to others"
+            self._report(message, path, line, hint=f'write {meant} or "{text}"')
+        whole = _WHOLE.fullmatch(text) is not None
+        if whole and len(text) > MAX_DIGITS:
             self._report(f"a number of {len(text)} digits", path, line, hint=f"at most {MAX_DIGITS}, or quote it")
             return text
-        return int(text)
+        return int(text) if whole else text
 
     def _check_features(self, event: events.Event, path: FieldPath, line: int) -> None:
         if isinstance(event, events.AliasEvent) or getattr(event, "anchor", None) is not None:
             sign = "*" if isinstance(event, events.AliasEvent) else "&"
-            hint = f"write it out, or quote a text that begins with {sign}"
-            self._report(
-                f"anchors and aliases are not supported: {sign}{getattr(event, 'anchor', '')}", path, line, hint=hint
-            )
-        tag = getattr(event, "tag", None)
+            message = f"anchors and aliases are not supported: {sign}{getattr(event, 'anchor', '')}"
+            self._report(message, path, line, hint=f"write it out, or quote a text that begins with {sign}")
+        tag, hint = getattr(event, "tag", None), "remove it, or quote a text that begins with !"
         if tag is not None:
-            self._report(
-                f"tags are not supported: {tag}", path, line, hint="remove it, or quote a text that begins with !"
-            )
+            self._report(f"tags are not supported: {tag}", path, line, hint=hint)
 
     def _report(self, message: str, path: FieldPath, line: int, hint: str | None = None) -> None:
         self.problems.append(Problem(message, path, hint, self._source, line))

@@ -8,8 +8,8 @@ document replaces the built-in one; with a new name it must not use the same res
 import copy
 import difflib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any, Final, TypeVar
@@ -54,9 +54,8 @@ def validated(model: type[Model], data: Mapping[str, Any], document: Document) -
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise MappingError(
-            [_problem(details, path, document, model) for path, details in _relevant(error.errors()[:MAX_ERRORS], data)]
-        ) from None
+        found = [(path, *_told(each, path, model)) for path, each in _relevant(error.errors()[:MAX_ERRORS], data)]
+        raise MappingError([placed(Problem(message, path, hint), document) for path, message, hint in found]) from None
 
 
 def remainder(model: type[Model], data: Mapping[str, Any], problems: Sequence[Problem]) -> Model | None:
@@ -108,16 +107,10 @@ def _relevant(errors: list[ErrorDetails], data: Mapping[str, Any]) -> list[tuple
 
 
 def placed(problem: Problem, document: Document) -> Problem:
-    """Return a problem with the source and the line in its document."""
-    return Problem(problem.message, problem.path, problem.hint, document.source, _line(problem.path, document))
-
-
-def _line(path: FieldPath, document: Document) -> int | None:
-    """Return the line of the deepest part of a path that the document itself contains."""
-    for length in range(len(path), -1, -1):
-        if path[:length] in document.lines:
-            return document.lines[path[:length]]
-    return None
+    """Return a problem with the source and the line in its document: of the deepest part of the path that this contains."""
+    parts = (problem.path[:length] for length in range(len(problem.path), -1, -1))
+    line = next((document.lines[part] for part in parts if part in document.lines), None)
+    return replace(problem, source=document.source, line=line)
 
 
 def _unknown(key: str, known: Sequence[str]) -> tuple[str, str | None]:
@@ -127,11 +120,6 @@ def _unknown(key: str, known: Sequence[str]) -> tuple[str, str | None]:
     close = difflib.get_close_matches(key[:64], known, n=1)
     hint = f"did you mean `{close[0]}`?" if close else f"known keys are {', '.join(known)}" if known else None
     return f"unknown key {without_middle(repr(key))}", hint
-
-
-def _problem(error: ErrorDetails, path: FieldPath, document: Document, model: type[Strict]) -> Problem:
-    message, hint = _told(error, path, model)
-    return Problem(message, path, hint, document.source, _line(path, document))
 
 
 _TOLD: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], tuple[str, str | None]]]] = {
@@ -216,16 +204,12 @@ def _keys(json_schema: Mapping[str, Any], path: FieldPath) -> list[str]:
     )
 
 
-def _children(node: Mapping[str, Any], part: int | str, root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = []
+def _children(node: Mapping[str, Any], part: int | str, root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for schema in _resolved(node, root):
-        if isinstance(part, int):
-            found.append(schema.get("items", {}))
-        elif part in schema.get("properties", {}):
-            found.append(schema["properties"][part])
-        elif isinstance(schema.get("additionalProperties"), Mapping):
-            found.append(schema["additionalProperties"])
-    return found
+        others = schema.get("additionalProperties")
+        found = schema.get("items") if isinstance(part, int) else schema.get("properties", {}).get(part, others)
+        if isinstance(found, Mapping):
+            yield found
 
 
 def _resolved(node: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -305,18 +289,13 @@ def inherited_names(merged: Merged, builtin: Mapping[str, Document]) -> list[Pro
     if base is None or merged.data.get("vendor") == base or not isinstance(after, dict):
         return []
     before = builtin[base].data.get("keys", {})
-    inherited = [
-        name
-        for name, key in after.items()
-        if isinstance(key, dict) and "resource" in key and key["resource"] == before.get(name, {}).get("resource")
-    ]
-    if not inherited:
-        return []
+    named = {name: key["resource"] for name, key in after.items() if isinstance(key, dict) and "resource" in key}
+    inherited = [name for name, resource in named.items() if resource == before.get(name, {}).get("resource")]
     message = f"with a vendor name of its own it still has the resource names of {', '.join(inherited)}"
     hint = (
         "give each a new `resource`, or remove the key with `null`; or remove `vendor` to replace the built-in mapping"
     )
-    return [placed(Problem(message, ("keys",), hint), document)]
+    return [placed(Problem(message, ("keys",), hint), document)] * bool(inherited)
 
 
 def unknown_variables(merged: Merged, builtin: Mapping[str, Document]) -> list[Problem]:
@@ -329,19 +308,11 @@ def unknown_variables(merged: Merged, builtin: Mapping[str, Document]) -> list[P
     if base is None or not isinstance(variables, dict):
         return []
     defined, own_keys = builtin[base].data.get("variables", {}), str(document.data.get("keys"))
-    return [
-        placed(
-            Problem(
-                f"{base} has no variable called {without_middle(repr(name))}",
-                ("variables", name),
-                nearest_known(name, defined) if defined else "remove it",
-            ),
-            document,
-        )
-        for name, variable in variables.items()
-        if name not in defined and f"{{{name}}}" not in own_keys and _defines_nothing(variable)
-    ]
-
-
-def _defines_nothing(variable: object) -> bool:
-    return variable is None or (isinstance(variable, dict) and not {"values", "rows"} & variable.keys())
+    problems = []
+    for name, variable in variables.items():
+        defines_nothing = variable is None or (isinstance(variable, dict) and not {"values", "rows"} & variable.keys())
+        if name not in defined and f"{{{name}}}" not in own_keys and defines_nothing:
+            message = f"{base} has no variable called {without_middle(repr(name))}"
+            hint = nearest_known(name, defined) if defined else "remove it"
+            problems.append(placed(Problem(message, ("variables", name), hint), document))
+    return problems

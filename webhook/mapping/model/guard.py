@@ -49,22 +49,20 @@ class Guards:
     Attributes:
         rules: in the order of the document. The first that catches a key decides, so an exception (``allow``)
             precedes the rule that it is an exception from.
-        places: what the rules list, for each place that has any.
         marks: texts of which undecoded JSON contains one if it has a guarded mount: parts of the paths, or an escape, which
             may hide any; empty without rules for mounts.
         anywhere: texts of which undecoded JSON contains one if it has a variable of a rule that holds for any container of a
             pod with a share: parts of the names, or an escape; empty without such rules.
         unseen: the variables that are denied or removed, and that nothing of the shim's comes before, if they come from
             ``envFrom``; those of rules with `whole` first.
-        unseen_beside_whole: the number of these.
     """
 
     rules: tuple[Guard, ...]
-    places: Mapping[GuardPlace, NameSet]
+    places: Mapping[GuardPlace, NameSet]  # what the rules list, for each place that has any
     marks: tuple[bytes, ...]
     anywhere: tuple[bytes, ...]
     unseen: tuple[str, ...]
-    unseen_beside_whole: int
+    unseen_beside_whole: int  # the number of these
 
     def guarded(self, name: str, place: GuardPlace = "env") -> bool:
         """Return whether a rule lists this variable, annotation, label or path."""
@@ -185,20 +183,16 @@ def _rule_problems(rule: Guard) -> Iterator[Problem]:
         yield Problem("only variables are guarded anywhere", ("anywhere",), "remove it")
     if rule.lifts == []:
         yield Problem("an empty list catches nothing", ("lifts",), "write `unless: []` to catch every value")
-    yield from _place_problems(rule)
-    yield from _source_problems(rule)
-    pattern, what, hint = _SPELLINGS[rule.place]
-    for name in rule.names:
-        if pattern.fullmatch(name) is None or not (name.strip("/*") or name == "/"):
-            yield Problem(f"{name!r} is not a name or pattern of {what}", (rule.place,), hint)
-
-
-def _place_problems(rule: Guard) -> Iterator[Problem]:
     if rule.place in KEPT_PLACES and rule.action == "strip":
         yield Problem(f"a {rule.place} is never removed", ("action",), "write `deny`, `warn` or `allow`")
     if rule.place in {"mount", "hostPath"} and (rule.lifts is not None or rule.unless):
         remedy = "write `unless: []`, which catches every mount" + (", or `from`" if rule.place == "mount" else "")
         yield Problem("a mount has no value", (rule.place,), remedy)
+    yield from _source_problems(rule)
+    pattern, what, hint = _SPELLINGS[rule.place]
+    for name in rule.names:
+        if pattern.fullmatch(name) is None or not (name.strip("/*") or name == "/"):
+            yield Problem(f"{name!r} is not a name or pattern of {what}", (rule.place,), hint)
 
 
 def _source_problems(rule: Guard) -> Iterator[Problem]:
@@ -215,12 +209,21 @@ def _source_problems(rule: Guard) -> Iterator[Problem]:
 def _shim_problems(rule: Guard, shim: Shim | None) -> Iterator[Problem]:
     if shim is None or rule.sources is not None:
         return
+    deliveries, injects = shim.deliveries, shim.document.mode == "inject"
     if rule.place == "hostPath":
-        yield from _host_path_problems(rule, shim)
-    if rule.place == "mount":
-        yield from _mount_problems(rule, shim)
-    if rule.place != "env":
-        return
+        sources = [volume["hostPath"]["path"] for each in deliveries for volume in each.volumes if "hostPath" in volume]
+        for path in sorted(rule.listed.among(sources)):
+            yield Problem(f"the list catches {path}, which the shim itself mounts", ("hostPath",), "remove it")
+    if rule.place == "mount":  # the shim's own mount there is let through, as its own values of variables are
+        paths = {mount["mountPath"] for each in deliveries for mount in each.mounts if injects} - {PRELOAD_FILE}
+        for name, path in ((each, path) for each in rule.names for path in sorted(NameSet.of([each]).among(paths))):
+            message = f"{name} catches {path}, where the shim itself mounts"
+            yield Problem(message, ("mount",), "remove it: another mount there is denied anyway")
+    if rule.place == "env":
+        yield from _variable_problems(rule, shim)
+
+
+def _variable_problems(rule: Guard, shim: Shim) -> Iterator[Problem]:
     # In these, the shim's part comes before the user's.
     loader = {LD_LIBRARY_PATH, LD_PRELOAD} & shim.names
     if LD_LIBRARY_PATH in loader:
@@ -234,21 +237,6 @@ def _shim_problems(rule: Guard, shim: Shim | None) -> Iterator[Problem]:
             if variable.pattern.replace("*", "0") in named and _catches(rule, variable):
                 message = f"{pattern} catches what the shim itself writes: {variable.name}={variable.template}"
                 yield Problem(message, ("env",), "write `unless: []`, which catches every value but the shim's")
-
-
-def _mount_problems(rule: Guard, shim: Shim) -> Iterator[Problem]:
-    # The shim's own mount there is let through, as its own values of variables are.
-    paths = {mount["mountPath"] for delivery in shim.deliveries for mount in delivery.mounts} - {PRELOAD_FILE}
-    for name in rule.names:
-        for path in sorted(NameSet.of([name]).among(paths if shim.document.mode == "inject" else ())):
-            message = f"{name} catches {path}, where the shim itself mounts"
-            yield Problem(message, ("mount",), "remove it: another mount there is denied anyway")
-
-
-def _host_path_problems(rule: Guard, shim: Shim) -> Iterator[Problem]:
-    volumes = [volume for delivery in shim.deliveries for volume in delivery.volumes]
-    for path in sorted(rule.listed.among(volume["hostPath"]["path"] for volume in volumes if "hostPath" in volume)):
-        yield Problem(f"the list catches {path}, which the shim itself mounts", ("hostPath",), "remove it")
 
 
 def _catches(rule: Guard, variable: ShimVariable) -> bool:

@@ -6,7 +6,7 @@ the conditions.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
@@ -18,7 +18,7 @@ from webhook.mapping.document.strict import texts
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model import schema
 from webhook.mapping.model.keys import Key, Template, Variables
-from webhook.mapping.notation import glob_pattern
+from webhook.mapping.notation import compile_glob
 from webhook.pod import DEVICE_CLASS
 
 BESIDE: Final = 8
@@ -75,23 +75,22 @@ def known_resources(document: schema.Mapping) -> Iterator[str]:
     yield from (entry.name for entry in advised_names(document) if entry.place == "resource")
 
 
+def _reported(document: schema.Mapping) -> list[AdvisedName]:
+    """The whole names of other systems that are reported."""
+    return [entry for entry in advised_names(document) if entry.report and "*" not in entry.name]
+
+
 def reported_patterns(documents: Iterable[schema.Mapping]) -> tuple[tuple[re.Pattern[str], str], ...]:
     """Return the patterns of resource names that are reported, each with its advice."""
     entries = (entry for document in documents for entry in advised_names(document))
-    return tuple(
-        (re.compile(glob_pattern(entry.name), re.DOTALL), entry.advice)
-        for entry in entries
-        if entry.report and "*" in entry.name
-    )
+    return tuple((compile_glob(each.name), each.advice) for each in entries if each.report and "*" in each.name)
 
 
 def reported_names(documents: Iterable[schema.Mapping]) -> Mapping[KnownPlace, Mapping[str, str]]:
     """Return the advice for each whole name that is reported, by its place; of several documents the first counts."""
     found: dict[KnownPlace, dict[str, str]] = {place: {} for place in PLACES}
-    for document in documents:
-        for entry in advised_names(document):
-            if entry.report and "*" not in entry.name:
-                found[entry.place].setdefault(entry.name, entry.advice)
+    for entry in (entry for document in documents for entry in _reported(document)):
+        found[entry.place].setdefault(entry.name, entry.advice)
     return found
 
 
@@ -104,16 +103,31 @@ class _MatchName(NamedTuple):
 
 def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key], problems: Problems) -> LetsThrough:
     """Compile the names that let a pod through; the result is usable only without problems."""
-    variables = document.variables
-    named = {place: list(_names_in(keys, variables, place)) for place in ("resource", "label", "annotation")}
-    devices, listed_keys = named["resource"], [*named["label"], *named["annotation"]]
-    prefixes = list(_prefixes(document, devices))
-    owned = list(_spelled_names({("owned", index): mark for index, mark in enumerate(document.marks)}, variables))
-    listed: dict[FieldPath, str] = {
-        ("match", "keys", index): key for index, key in enumerate(document.match.keys or ())
-    }
-    marks = owned if document.match.keys is None else list(_spelled_names(listed, variables))
-    foreign_resources, foreign_keys = _foreign(document, resources=True), _foreign(document, resources=False)
+
+    def names(written: Iterable[tuple[FieldPath, Template]]) -> list[_MatchName]:
+        return [_MatchName(glob, path) for path, each in written for glob in spelled(each, document.variables)]
+
+    def of_keys(place: KnownPlace) -> list[_MatchName]:
+        found = (key for key in keys.values() if key.place == place)
+        return names((("keys", key.name, place), template) for key in found for template in key.templates)
+
+    devices, listed_keys = of_keys("resource"), [*of_keys("label"), *of_keys("annotation")]
+    owned = names((("owned", index), Template(mark)) for index, mark in enumerate(document.marks))
+    listed = document.match.keys
+    marks = names((("match", "keys", index), Template(key)) for index, key in enumerate(listed or ()))
+    marks = owned if listed is None else marks
+    below: dict[str, FieldPath] = {}
+    for glob, path in devices if not document.match.resources else ():
+        if "/" in glob and "*" not in (domain := glob.partition("/")[0]):
+            below.setdefault(f"{domain}/", path)  # where misspelled keys are looked for
+    given = enumerate(document.match.resources or ())
+    prefixes = [
+        *map(_MatchName, below, below.values()),
+        *(_MatchName(each, ("match", "resources", i)) for i, each in given),
+    ]
+    foreign = [_MatchName(each.name, ("known", each.position, each.place)) for each in _reported(document)]
+    foreign_resources = [name for name in foreign if name.path[-1] == "resource"]
+    foreign_keys = [name for name in foreign if name.path[-1] != "resource"]
     # A mark that could be any key of a domain matters only beside a key of the vendor, and that key lets the pod through.
     narrow = {name.glob for name in marks if _LETTER.search(name.glob.rpartition("/")[2]) is not None}
     # A share of a class may be claimed by a resource name that is no key; a pod whose request became a claim has no other.
@@ -124,56 +138,20 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key], prob
         resources=(*(name.glob for name in (*devices, *foreign_resources)), *classes),
         keys=tuple(sorted({name.glob for name in (*listed_keys, *foreign_keys)} | narrow | claims)),
     )
-    for check, names in (
+    for check, checked in (
         (_resource_problems, devices),
         (_foreign_problems, foreign_resources),
         (_prefix_problems, prefixes),
-        (_key_problems, dict.fromkeys([*listed_keys, *owned, *marks, *foreign_keys])),
+        (_key_problems, [*dict.fromkeys([*listed_keys, *owned, *marks, *foreign_keys])]),
     ):
-        problems.extend(problem for name in names for problem in check(name))
+        for name in checked:
+            problems.extend(Problem(message, name.path, hint) for message, hint in check(name.glob))
     beyond = Capacity(MAX_PER_DOCUMENT).take(made)
     if beyond:
         most = marks if len(marks) > len(devices) + len(listed_keys) else [*devices, *listed_keys]
         path = most[0].path[:1] if most[0].path[0] != "match" else ("match", "keys")
         problems.add(path, f"the names that let pods through would be {beyond}", "leave out some of them")
     return made
-
-
-def _spelled_names(written: Mapping[FieldPath, str], variables: Variables) -> Iterator[_MatchName]:
-    for path, text in written.items():
-        yield from (_MatchName(glob, path) for glob in spelled(Template(text), variables))
-
-
-def _foreign(document: schema.Mapping, *, resources: bool) -> list[_MatchName]:
-    """The whole names of other systems that are reported."""
-    entries = [entry for entry in advised_names(document) if entry.report and "*" not in entry.name]
-    return [
-        _MatchName(entry.name, ("known", entry.position, entry.place))
-        for entry in entries
-        if (entry.place == "resource") is resources
-    ]
-
-
-def _names_in(keys: Mapping[str, Key], variables: Variables, place: str) -> Iterator[_MatchName]:
-    for key in keys.values():
-        if key.place == place:
-            for template in key.templates:
-                for glob in spelled(template, variables):
-                    yield _MatchName(glob, ("keys", key.name, place))
-
-
-def _prefixes(document: schema.Mapping, devices: Collection[_MatchName]) -> Iterator[_MatchName]:
-    """The prefixes below which misspelled keys are looked for: those of the mapping, else the domains of the resource keys."""
-    if document.match.resources:
-        for index, prefix in enumerate(document.match.resources):
-            yield _MatchName(prefix, ("match", "resources", index))
-        return
-    seen: set[str] = set()
-    for glob, path in devices:
-        prefix = f"{glob.partition('/')[0]}/"
-        if "/" in glob and "*" not in prefix and prefix not in seen:
-            seen.add(prefix)
-            yield _MatchName(prefix, path)
 
 
 def spelled(template: Template, variables: Variables) -> Iterator[str]:
@@ -183,61 +161,62 @@ def spelled(template: Template, variables: Variables) -> Iterator[str]:
         yield _VARIABLE.sub("*", template.text)
 
 
-def _resource_problems(name: _MatchName) -> Iterator[Problem]:
-    if "/" not in name.glob:
-        yield Problem(
-            f"{name.glob!r} has no domain, like the resources of every pod", name.path, "write `example.com/name`"
-        )
-        return
-    yield from _domain_problems(name)
+_Wrong: TypeAlias = Iterator[tuple[str, str | None]]
+"""What is wrong with a name, and a hint."""
 
 
-def _foreign_problems(name: _MatchName) -> Iterator[Problem]:
+def _resource_problems(name: str) -> _Wrong:
+    if "/" not in name:
+        yield f"{name!r} has no domain, like the resources of every pod", "write `example.com/name`"
+    else:
+        yield from _domain_problems(name)
+
+
+def _foreign_problems(name: str) -> _Wrong:
     """A whole name of another system may be below any domain, even Kubernetes' own."""
-    if "/" not in name.glob:
+    if "/" not in name:
         yield from _resource_problems(name)
-    elif name.glob in _ordinary()["resources"]:
-        yield Problem(f"{name.glob} would hold back pods without a GPU", name.path, "leave it out")
+    elif name in _ordinary()["resources"]:
+        yield f"{name} would hold back pods without a GPU", "leave it out"
 
 
-def _prefix_problems(name: _MatchName) -> Iterator[Problem]:
-    if _PREFIX.fullmatch(name.glob) is None:
+def _prefix_problems(name: str) -> _Wrong:
+    if _PREFIX.fullmatch(name) is None:
         hint = "write a domain, a slash, and how the names go on: `example.com/gpu-`"
-        yield Problem(f"{name.glob!r} is not a prefix of device names", name.path, hint)
+        yield f"{name!r} is not a prefix of device names", hint
         return
     yield from _domain_problems(name)
-    taken = next((resource for resource in _ordinary()["resources"] if resource.startswith(name.glob)), None)
+    taken = next((resource for resource in _ordinary()["resources"] if resource.startswith(name)), None)
     if taken is not None:
         hint = "write how the names of GPUs go on: `match: {resources: [example.com/gpu-]}`"
-        yield Problem(f"{name.glob}* would hold back pods without a GPU: {taken} is such a name", name.path, hint)
+        yield f"{name}* would hold back pods without a GPU: {taken} is such a name", hint
 
 
-def _key_problems(name: _MatchName) -> Iterator[Problem]:
-    if "/" not in name.glob and len(name.glob.partition("*")[0]) < LEAST:
-        message = f"{name.glob!r} would hold back ordinary pods: it has no domain, and begins with too few letters"
-        yield Problem(message, name.path, f"write the domain, or {LEAST} letters and more")
+def _key_problems(name: str) -> _Wrong:
+    if "/" not in name and len(name.partition("*")[0]) < LEAST:
+        message = f"{name!r} would hold back ordinary pods: it has no domain, and begins with too few letters"
+        yield message, f"write the domain, or {LEAST} letters and more"
         return
-    if "/" in name.glob:
+    if "/" in name:
         yield from _domain_problems(name)
-    taken = _ordinary_key(name.glob)
+    taken = _ordinary_key(name)
     if taken is not None:
-        yield Problem(f"{name.glob!r} would hold back ordinary pods: {taken} is on many of them", name.path)
+        yield f"{name!r} would hold back ordinary pods: {taken} is on many of them", None
 
 
-def _domain_problems(name: _MatchName) -> Iterator[Problem]:
-    domain = name.glob.partition("/")[0]
+def _domain_problems(name: str) -> _Wrong:
+    domain = name.partition("/")[0]
     end = domain.rpartition("*")[2]
     if "*" not in domain and _DNS.fullmatch(domain) is None:
-        yield Problem(f"{domain!r} is not a domain", name.path)
+        yield f"{domain!r} is not a domain", None
     elif "*" in domain and _END_OF_DOMAIN.fullmatch(end) is None:
-        yield Problem(f"{name.glob!r} would be names of any domain", name.path, "write the end of the domain itself")
+        yield f"{name!r} would be names of any domain", "write the end of the domain itself"
         return
-    own = next(
-        (own for own in _KUBERNETES if f".{end}".endswith(f".{own}") or ("*" in domain and own.endswith(end))), None
-    )
-    if own is not None:
-        taken = end.lstrip(".") if end.endswith(own) else own
-        yield Problem(f"{name.glob}: {taken} is Kubernetes' own", name.path, "use a domain of the vendor")
+    for own in _KUBERNETES:
+        if f".{end}".endswith(f".{own}") or ("*" in domain and own.endswith(end)):
+            taken = end.lstrip(".") if end.endswith(own) else own
+            yield f"{name}: {taken} is Kubernetes' own", "use a domain of the vendor"
+            return
 
 
 @lru_cache(maxsize=4096)
@@ -246,8 +225,7 @@ def _ordinary_key(glob: str) -> str | None:
     keys = _ordinary()["keys"]
     if "*" not in glob:
         return glob if glob in keys else None
-    pattern = re.compile(glob_pattern(glob), re.DOTALL)
-    return next(filter(pattern.fullmatch, keys), None)
+    return next(filter(compile_glob(glob).fullmatch, keys), None)
 
 
 @cache
@@ -257,26 +235,19 @@ def _ordinary() -> Mapping[str, Any]:
     return document.data
 
 
-@dataclass(frozen=True, slots=True)
-class MatchLoad:
+class MatchLoad(NamedTuple):
     """The size of names in match conditions, or the limit for it."""
 
     characters: int = 0
     patterns: int = 0
     prefixes: int = 0
 
-    def beyond(self, most: "MatchLoad") -> str:
-        """Return what exceeds the limits, with the numbers, as the end of a sentence; empty if nothing does."""
-        return " and ".join(
-            f"{number} {unit}, more than {limit}"
-            for number, unit, limit in (
-                (self.characters, "characters of a match condition", most.characters),
-                (self.patterns, "characters of patterns in a match condition", most.patterns),
-                (self.prefixes, "prefixes of resource names", most.prefixes),
-            )
-            if number > limit
-        )
 
+_UNITS: Final = (
+    "characters of a match condition",
+    "characters of patterns in a match condition",
+    "prefixes of resource names",
+)
 
 MOST: Final = MatchLoad(characters=95_000, patterns=2_000, prefixes=32)
 """The limits for all documents together. A CEL expression of the API server has at most 100,000 code points, not all for
@@ -297,20 +268,20 @@ class Capacity:
 
     def take(self, names: LetsThrough) -> str:
         """Add names; if they exceed a limit, leave them out and return what is exceeded, as the end of a sentence."""
-        prefixes = {prefix for prefix in names.prefixes if prefix not in self._prefixes}
-        added = {name for name in (*names.resources, *names.keys) if name not in self._names}
+        prefixes, added = {*names.prefixes} - self._prefixes, {*names.resources, *names.keys} - self._names
         # In the expression a dot becomes three characters, a star two.
         patterns = sum(len(name) + 2 * name.count(".") + name.count("*") + 1 for name in added if "*" in name)
         # Each name is listed as a key and as a resource: users also write it in a wrong place. A domain covers its resources.
-        domains = {name: f"{name.partition('/')[0]}/" for name in added}
-        twice = [name for name, domain in domains.items() if domain not in prefixes and domain not in self._prefixes]
+        below = prefixes | self._prefixes
+        twice = [name for name in added if f"{name.partition('/')[0]}/" not in below]
         lists = sum(len(name) + BESIDE for name in (*prefixes, *added, *twice))
-        load = MatchLoad(
-            self._load.characters + lists + patterns,
-            self._load.patterns + patterns,
-            self._load.prefixes + sum(not prefix.endswith("/") for prefix in prefixes),
+        more = (lists + patterns, patterns, sum(not prefix.endswith("/") for prefix in prefixes))
+        load = MatchLoad(*map(sum, zip(self._load, more, strict=True)))
+        beyond = " and ".join(
+            f"{number} {unit}, more than {limit}"
+            for number, unit, limit in zip(load, _UNITS, self._most, strict=True)
+            if number > limit
         )
-        beyond = load.beyond(self._most)
         if not beyond:
             self._load = load
             self._prefixes |= prefixes

@@ -2,11 +2,8 @@
 
 Looking up an exact name is a dictionary access, so its cost does not grow with the number of vendors. Names with pattern
 variables are matched only where a name begins like one of the patterns.
-
-`ReadKeys` are those that can matter to a decision: what a policy reads or writes, of what a pod carries.
 """
 
-import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +12,7 @@ from typing import Final
 
 from webhook.labels import PREFIX
 from webhook.mapping.document.problem import Problem
-from webhook.mapping.model.keys import CONTAINER, Binding, Key, KeyPlace, Template
+from webhook.mapping.model.keys import CONTAINER, Binding, KeyPlace
 from webhook.mapping.model.match_names import advised_names
 from webhook.mapping.model.near_misses import NearMiss, Nearness
 from webhook.mapping.model.vendor import BUILT_IN, Vendor
@@ -83,27 +80,19 @@ def index(vendors: Iterable[Vendor], place: KeyPlace) -> Names:
     """The names of all keys in one place. A resource name has one owner: see `conflicts`."""
     exact: dict[str, list[Owner]] = {}
     patterns: list[_Pattern] = []
-    for vendor in vendors:
-        for key in vendor.keys.values():
-            if key.place != place:
-                continue
-            for template in key.templates:
-                _add(vendor, key, template, exact, patterns)
+    read = [(vendor, key) for vendor in vendors for key in vendor.keys.values() if key.place == place]
+    for vendor, key, template in ((*pair, template) for pair in read for template in pair[1].templates):
+        for spelled, binding in template.names(vendor.document.variables):
+            owners = exact.setdefault(spelled, [])
+            owner = Owner(vendor.name, key.name, binding)
+            if owner not in owners:
+                owners.append(owner)
+        regex = template.pattern(vendor.document.variables)
+        if regex is not None:
+            unbound = Owner(vendor.name, key.name, tuple((name, "") for name in template.variables))
+            before, after = template.text.partition("{")[0], template.text.rpartition("}")[2]
+            patterns.append(_Pattern(before, after, expression(regex), unbound))
     return Names({key: tuple(owners) for key, owners in exact.items()}, tuple(patterns))
-
-
-def _add(vendor: Vendor, key: Key, template: Template, exact: dict[str, list[Owner]], patterns: list[_Pattern]) -> None:
-    for spelled, binding in template.names(vendor.document.variables):
-        owners = exact.setdefault(spelled, [])
-        owner = Owner(vendor.name, key.name, binding)
-        if owner not in owners:
-            owners.append(owner)
-    regex = template.pattern(vendor.document.variables)
-    if regex is not None:
-        unbound = tuple((name, "") for name in template.variables)
-        owner = Owner(vendor.name, key.name, unbound)
-        before, after = template.text.partition("{")[0], template.text.rpartition("}")[2]
-        patterns.append(_Pattern(before, after, expression(regex), owner))
 
 
 def conflicts(names: Names, place: KeyPlace, vendors: Mapping[str, Vendor]) -> Iterator[Problem]:
@@ -129,18 +118,25 @@ MAX_KNOWN: Final = 4096
 _VARIABLE: Final = re.compile(r"\{[^{}]*\}")
 
 
-class _Answers(dict[str, bool | NearMiss]):
-    """Whether a key matters, by key, or what it was probably meant to be: the answers for keys of earlier pods are stored."""
+class ReadKeys(dict[str, bool | NearMiss]):
+    """The labels, annotations and node selector keys that any step of a decision may read, write or report.
+
+    The steps see no other keys of a pod (`webhook.admission.decision`), and `require` keeps them from writing others. A key of
+    one place counts in all of them, and a variable part stands for any text. An item is whether a key matters, or what it was
+    probably meant to be: the answers for keys of earlier pods are stored.
+    """
 
     __slots__ = ("_marks", "_near", "_read")
 
     def __init__(self, read: NameSet, marks: NameSet, near: Nearness) -> None:
+        """Take what requests are read from and written to, marks, hints and guarded keys, and what is nearly a key."""
         super().__init__()
         self._read = read
         self._marks = marks
         self._near = near
 
     def __missing__(self, key: str) -> bool | NearMiss:
+        """Answer for a key."""
         if len(key) > MAX_KEY:  # the API server stores none so long, and searching it takes time
             return True
         matters: bool | NearMiss = key.startswith(PREFIX) or key in self._read or key in self._marks.exact
@@ -151,29 +147,13 @@ class _Answers(dict[str, bool | NearMiss]):
         self[key] = matters
         return matters
 
-
-class ReadKeys:
-    """The labels, annotations and node selector keys that any step of a decision may read, write or report.
-
-    The steps see no other keys of a pod (`webhook.admission.decision`), and `require` keeps them from writing others. A key of
-    one place counts in all of them, and a variable part stands for any text.
-    """
-
-    __slots__ = ("_matters",)
-
-    def __init__(self, read: NameSet, marks: NameSet, near: Nearness) -> None:
-        """Take what requests are read from and written to, marks, hints and guarded keys, and what is nearly a key."""
-        self._matters = _Answers(read, marks, near)
-
     def among(self, texts: Mapping[str, str] | None) -> dict[str, str] | None:
         """Return the entries that can matter, in their order; None for None."""
-        matters = self._matters
-        return None if texts is None else {key: text for key, text in texts.items() if matters[key]}
+        return None if texts is None else {key: text for key, text in texts.items() if self[key]}
 
     def near_misses(self, texts: Iterable[str]) -> list[tuple[str, NearMiss]]:
         """Return the keys that are only nearly known, with those that were probably meant."""
-        matters = self._matters
-        return [(key, near) for key in texts if (near := matters[key]) is not True and near is not False]
+        return [(key, near) for key in texts if (near := self[key]) is not True and near is not False]
 
     def require(self, keys: Iterable[str]) -> None:
         """Check keys that a step writes.
@@ -182,27 +162,24 @@ class ReadKeys:
             LookupError: one is missing here, so that a user's value of it was hidden from the step.
         """
         for key in keys:
-            if not self._matters[key]:
+            if not self[key]:
                 raise LookupError(f"{key} is written, but not among the keys that decisions read")
 
 
 def read_keys(vendors: Iterable[Vendor], others: Iterable[str], near: Nearness) -> ReadKeys:
     """Return the keys that matter with these vendors, active or not. The settings name `others`."""
     vendors = list(vendors)
-    read = {_VARIABLE.sub("*", key) for vendor in vendors for key in _keys(vendor)} | {*others}
+    keys = [
+        key for vendor in vendors for key in vendor.keys.values()
+    ]  # resource names, too: one as a label is reported
+    read = {_VARIABLE.sub("*", template.text) for key in keys for template in key.templates}
+    placed = (name for vendor in vendors for written in vendor.place.written.values() for name in written)
     marks = {_VARIABLE.sub("*", key) for vendor in vendors for key in _marks(vendor)}
-    return ReadKeys(NameSet.of(read), NameSet.of(marks), near)
-
-
-def _keys(vendor: Vendor) -> Iterator[str]:
-    """Yield the keys of a vendor as its document writes them, with variables in braces and ``*`` for any text."""
-    for key in vendor.keys.values():
-        yield from (template.text for template in key.templates)  # resource names, too: one as a label is reported
-    yield from itertools.chain(*vendor.place.written.values())
+    return ReadKeys(NameSet.of({*read, *placed, *others}), NameSet.of(marks), near)
 
 
 def _marks(vendor: Vendor) -> Iterator[str]:
-    """Yield the keys that schedulers write, hints for these, guarded keys, and reported ones of other systems, likewise."""
+    """Yield the keys that schedulers write, hints for these, guarded keys, and reported ones of other systems."""
     document = vendor.document
     yield from (*document.marks, *document.all_hints)
     yield from (name.partition("=")[0] for name in (*vendor.owned.belongs.exact, *vendor.owned.belongs.globs))

@@ -6,9 +6,8 @@ Known names of other systems are never misspelled keys, and some have advice for
 """
 
 import difflib
-import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Final
@@ -42,9 +41,6 @@ WORDS: Final[Mapping[Dimension, re.Pattern[str]]] = {
 
 PERCENT: Final = "percent"
 
-RESOURCE: Final[tuple[KeyPlace, ...]] = ("resource",)
-METADATA: Final[tuple[KeyPlace, ...]] = ("label", "annotation")
-
 MAX_SIMILAR: Final = 3
 """The most names of other domains that a message offers."""
 
@@ -57,22 +53,18 @@ class NearMiss:
     """The key that a name was probably meant to be.
 
     Attributes:
-        meant: the key; with `choices`, including its variable (``x.example/{chip}-memory``).
-        sure: certain enough to deny the name.
         choices: the values of the variable, where the name has something else in its place. None of them is a
             correction: it would request other hardware.
-        lacks: instead of a key, why there is none: a vendor and the dimension for which it has no resource.
     """
 
-    meant: str
-    sure: bool
+    meant: str  # the key; with `choices`, including its variable (`x.example/{chip}-memory`)
+    sure: bool  # certain enough to deny the name
     choices: tuple[str, ...] = ()
-    lacks: str = ""
+    lacks: str = ""  # instead of a key, why there is none: a vendor and the dimension for which it has no resource
 
     def beside(self, name: str) -> "NearMiss":
         """Return it for a name: the likeliest choices come first, and one that differs in signs only is meant."""
-        before, _, rest = self.meant.partition("{")
-        after = rest.partition("}")[2]
+        before, after = _around(self.meant)
         letters = _letters(name)
         same = next((each for each in self.choices if _letters(f"{before}{each}{after}") == letters), None)
         if same is not None:
@@ -104,72 +96,77 @@ class _LocalName:
         """Return whether the name, too, contains the value of the variable, as a part of its own."""
         if self.template is None:
             return True
-        before, _, rest = self.template.text.partition("{")
-        after = rest.partition("}")[2]
+        before, after = _around(self.template.text)
         left = "" if before[-1:].isalnum() else "(?<![0-9A-Za-z])"
         right = "" if after[:1].isalnum() else "(?![0-9A-Za-z])"
         return re.search(f"{left}{re.escape(self.value)}{right}", name) is not None
 
 
-@dataclass(frozen=True, slots=True)
 class _Amounts:
-    """The resource names of a vendor, and by dimension those that an author may have meant.
+    """The resource names of a vendor, and by dimension those that an author may have meant."""
 
-    Attributes:
-        names: all of them.
-        domains: their domains.
-        sizes, percentages: by dimension the first name that counts it in sizes or devices, or in percent; names with a
-            variable are left out, because they would request certain hardware.
-        dimensions: those for which the vendor has any key, in whatever place.
-    """
+    def __init__(self, vendor: Vendor) -> None:
+        keys = [key for key in vendor.keys.values() if key.place == "resource"]
+        self.names = frozenset(template.text for key in keys for template in key.spellings)
+        self.domains = frozenset(name.rpartition("/")[0].lower() for name in self.names)
+        self.dimensions = frozenset(dimension for key in vendor.keys.values() for dimension in key.dimensions)
+        """Those for which the vendor has any key, in whatever place."""
+        self.sizes: dict[Dimension, str] = {}
+        self.percentages: dict[Dimension, str] = {}
+        """The first name for each; one with a variable would request certain hardware."""
+        for key in keys:
+            if len(key.dimensions) == 1 and key.retired is None and not key.spellings[0].variables:
+                group = self.sizes if key.sized or key.dimensions != ("memory",) else self.percentages
+                group.setdefault(key.dimensions[0], key.spellings[0].text)
 
-    names: frozenset[str]
-    domains: frozenset[str]
-    sizes: Mapping[Dimension, str]
-    percentages: Mapping[Dimension, str]
-    dimensions: frozenset[Dimension]
 
-
-@dataclass(frozen=True, slots=True)
 class _Keys:
     """Keys by their domains, without these; and the domains of each."""
 
-    below: Mapping[str, Mapping[str, _LocalName]]
-    domains: Mapping[str, tuple[str, ...]]
+    def __init__(self, names: Iterable[tuple[str, _LocalName]]) -> None:
+        keys: dict[str, dict[str, _LocalName]] = {}
+        for domain, local in names:
+            keys.setdefault(domain, {}).setdefault(local.local, local)
+        self.below = {domain: dict(sorted(below.items())) for domain, below in sorted(keys.items())}
+        self._domains: dict[str, list[str]] = {}
+        for domain, below in self.below.items():
+            for name in below if len(domain) >= DOMAIN_FROM else ():
+                self._domains.setdefault(name, []).append(domain)
 
     def in_similar_domain(self, name: str) -> NearMiss | None:
         """Return the key whose domain the name misspells; compare only names that are keys after their slash."""
         domain, _, local = name.rpartition("/")
-        away, meant = min(
-            ((distance(domain, each, MAX_DISTANCE), each) for each in self.domains.get(local, ())), default=(0, "")
-        )
+        domains = self._domains.get(local, ())
+        away, meant = min(((distance(domain, each, MAX_DISTANCE), each) for each in domains), default=(0, ""))
         return NearMiss(f"{meant}/{local}", away == 1) if meant and away <= MAX_DISTANCE else None
 
 
-@dataclass(frozen=True, slots=True)
 class Nearness:
-    """What vendors read, and what they leave alone.
+    """What vendors, including inactive ones, read, and what they leave alone."""
 
-    Attributes:
-        prefixes: those of all vendors' resource names.
-        resources: the resource names.
-        metadata: the labels and annotations.
-        hints: the annotations that only schedulers read, and `hint_patterns`, those that cannot be listed.
-        known: resource names of other systems.
-        told: labels and annotations of other systems.
-        amounts: by vendor.
-        possible: resource names that a configuration of their system may add, with the known ones of their kind.
-    """
-
-    prefixes: tuple[str, ...]
-    resources: _Keys
-    metadata: _Keys
-    hints: _Keys
-    hint_patterns: NameSet
-    known: NameSet
-    told: NameSet
-    amounts: Mapping[str, _Amounts]
-    possible: tuple[tuple[Expression, NearMiss], ...]
+    def __init__(self, vendors: Sequence[Vendor]) -> None:
+        documents = [vendor.document for vendor in vendors]
+        of_resources = {vendor.name: list(_local_names(vendor, "resource")) for vendor in vendors}
+        hints = [hint for document in documents for hint in document.all_hints]
+        prefixes = {
+            prefix
+            for vendor in vendors
+            for prefix in vendor.document.match.resources or [f"{domain}/" for domain, _ in of_resources[vendor.name]]
+        }
+        self._prefixes = tuple(sorted(prefixes))
+        self._resources = _Keys(name for names in of_resources.values() for name in names)
+        self._metadata = _Keys(name for vendor in vendors for name in _local_names(vendor, "label", "annotation"))
+        listed = [hint.rpartition("/") for hint in hints if not {"*", "{"} & set(hint)]
+        self._hints = _Keys((domain, _LocalName(local)) for domain, _, local in listed)
+        patterns = (re.sub(r"\{[^{}]*\}", "*", hint) for hint in hints)
+        self._hint_patterns = NameSet.of(hint for hint in patterns if "*" in hint)
+        self.known = NameSet.of(name for document in documents for name in known_resources(document))
+        """Resource names of other systems."""
+        self._told = NameSet.of(
+            entry.name for document in documents for entry in advised_names(document) if entry.place != "resource"
+        )
+        self._amounts = {vendor.name: _Amounts(vendor) for vendor in vendors}
+        self._possible = [each for vendor in vendors for each in _possible(vendor)]
 
     def find(self, name: str, beside: Iterable[str] = ()) -> NearMiss | None:
         """Return the key that an unknown resource name resembles, or None.
@@ -181,14 +178,14 @@ class Nearness:
         """
         if name in self.known:
             return None
-        for pattern, added in self.possible if name.startswith(self.prefixes) else ():
+        for pattern, added in self._possible if name.startswith(self._prefixes) else ():
             if pattern.matches(name):
                 return added.beside(name)
         found = self._resembled(name)
         if found is not None and found.choices:
             return found.beside(name)
         for vendor in beside:
-            amounts = self.amounts.get(vendor)
+            amounts = self._amounts.get(vendor)
             if amounts is None or (found is not None and found.meant in amounts.names):
                 break
             meant = self._of_dimension(name, vendor, amounts, sure=found is not None and found.sure)
@@ -198,12 +195,12 @@ class Nearness:
 
     def find_in_metadata(self, name: str) -> NearMiss | None:
         """Return the label or annotation that an unknown one resembles, or None; one without a domain is never certain."""
-        if name in self.told:
+        if name in self._told:
             return None
         domain, _, local = name.rpartition("/")
-        keys = self.metadata.below.get(domain)
+        keys = self._metadata.below.get(domain)
         if keys is None:
-            return self.metadata.in_similar_domain(name) or self._hint(domain, local)
+            return self._metadata.in_similar_domain(name) or self._hint(domain, local)
         if local in keys:
             return None
         meant = _nearest(local, _long(keys), keys)
@@ -215,75 +212,77 @@ class Nearness:
     def knows(self, name: str) -> bool:
         """Whether a resource name is a key of some vendor, active or not, or a known name of another system."""
         domain, _, local = name.rpartition("/")
-        return name in self.known or local in self.resources.below.get(domain, ())
+        return name in self.known or local in self._resources.below.get(domain, ())
 
     def vaguely(self, name: str, target: str | None) -> tuple[str, ...]:
         """Return the names that an unknown resource may stand for: of its domain, else with its ending, the target's first."""
         domain, _, local = name.rpartition("/")
-        vendors = sorted(self.amounts, key=lambda vendor: vendor != target)
-        longer = [key for key in self.resources.below.get(domain, ()) if re.match(rf"{re.escape(local)}[.-]", key)]
+        below = self._resources.below
+        longer = [key for key in below.get(domain, ()) if re.match(rf"{re.escape(local)}[.-]", key)]
         if longer:
             return tuple(f"{domain}/{key}" for key in longer)
-        alike = (self._of_dimension(name, vendor, self.amounts[vendor], sure=False) for vendor in vendors)
-        meant = next((near.meant for near in alike if near is not None and near.meant), None)
-        if meant is not None:
-            return (meant,)
-        ending = [f"{each}/{local}" for each, below in sorted(self.resources.below.items()) if local in below]
-        own = self.amounts[target].names if target is not None and target in self.amounts else frozenset()
+        for vendor in sorted(self._amounts, key=lambda vendor: vendor != target):
+            near = self._of_dimension(name, vendor, self._amounts[vendor], sure=False)
+            if near is not None and near.meant:
+                return (near.meant,)
+        own = self._amounts[target].names if target is not None and target in self._amounts else frozenset()
+        ending = [f"{each}/{local}" for each, names in below.items() if local in names]
         return tuple(sorted(ending, key=lambda key: key not in own))
 
     def _hint(self, domain: str, local: str) -> NearMiss | None:
         """Return the hint that an annotation resembles, or what is called so in another domain; never certain."""
-        if f"{domain}/{local}" in self.hint_patterns:
+        if f"{domain}/{local}" in self._hint_patterns:
             return None
-        keys = self.hints.below.get(domain)
+        keys = self._hints.below.get(domain)
         meant = None if not domain or keys is None or local in keys else _nearest(local, _long(keys), keys)
         if meant is not None:
             return NearMiss(f"{domain}/{meant.local}", sure=False)
-        if domain not in self.hints.below and not f"{domain}/".startswith(self.prefixes):
+        if not domain or (keys is None and not f"{domain}/".startswith(self._prefixes)):
             return None
-        below = (*self.hints.below.items(), *self.metadata.below.items())
+        below = (*self._hints.below.items(), *self._metadata.below.items())
         others = sorted({f"{other}/{local}" if other else local for other, names in below if local in names})
-        return NearMiss(" or ".join(others[:MAX_SIMILAR]), sure=False) if domain and others else None
+        return NearMiss(" or ".join(others[:MAX_SIMILAR]), sure=False) if others else None
 
     def _of_dimension(self, name: str, vendor: str, amounts: _Amounts, *, sure: bool) -> NearMiss | None:
         """Return the key of a vendor for the dimension whose word a name contains, or that it has none."""
         domain, _, local = name.lower().rpartition("/")
-        if domain not in amounts.domains or not name.startswith(self.prefixes):
+        if domain not in amounts.domains or not name.startswith(self._prefixes):
             return None
         dimension = next((each for each, word in WORDS.items() if word.search(local)), None)
         if dimension is None:
             return None
-        first, second = amounts.sizes.get(dimension), amounts.percentages.get(dimension)
-        if PERCENT in local:
-            first, second = second, first
-        if first or second:
-            return NearMiss(first or second or "", sure)
-        if dimension in amounts.dimensions:
-            return None
-        return NearMiss("", sure, lacks=f"{vendor} has no key for {dimension}")
+        size, percentage = amounts.sizes.get(dimension, ""), amounts.percentages.get(dimension, "")
+        meant = (percentage or size) if PERCENT in local else (size or percentage)
+        if meant:
+            return NearMiss(meant, sure)
+        return (
+            None
+            if dimension in amounts.dimensions
+            else NearMiss("", sure, lacks=f"{vendor} has no key for {dimension}")
+        )
 
     def _resembled(self, name: str) -> NearMiss | None:
         """Return the key, of any vendor, that differs from a name in a few letters."""
-        if not name.startswith(self.prefixes):
-            return self.resources.in_similar_domain(name)
+        if not name.startswith(self._prefixes):
+            return self._resources.in_similar_domain(name)
         domain, _, local = name.rpartition("/")
-        keys = self.resources.below.get(domain, {})
+        keys = self._resources.below.get(domain, {})
         if local in keys:  # of an inactive vendor that is in no dispute
             return None
         # A name more probably means a long key than a short one that it begins with, and the same hardware than another.
-        for keeps in (True, False):
-            for sure in (True, False):
-                meant = _nearest(local, [key for key in keys if (len(key) >= SURE_FROM) is sure], keys, keeps=keeps)
-                if meant is not None:
-                    template = None if keeps else meant.template
-                    one_letter = template is None and distance(local, meant.local, 1) == 1
-                    return NearMiss(
-                        f"{domain}/{meant.local}" if template is None else template.text,
-                        sure or one_letter,
-                        () if template is None else meant.choices,
-                    )
+        for keeps, sure in ((True, True), (True, False), (False, True), (False, False)):
+            meant = _nearest(local, [key for key in keys if (len(key) >= SURE_FROM) is sure], keys, keeps=keeps)
+            if meant is not None and meant.template is not None and not keeps:
+                return NearMiss(meant.template.text, sure, meant.choices)
+            if meant is not None:
+                return NearMiss(f"{domain}/{meant.local}", sure or distance(local, meant.local, 1) == 1)
         return None
+
+
+def _around(text: str) -> tuple[str, str]:
+    """What is before and after the variable of a name."""
+    before, _, rest = text.partition("{")
+    return before, rest.partition("}")[2]
 
 
 def _letters(name: str) -> str:
@@ -298,8 +297,7 @@ def _likeness(choice: str, part: str) -> float:
 def _devices() -> Mapping[str, Sequence[str]]:
     """Read by which parts names look like devices'."""
     (document,) = parse((resources.files("webhook.mapping") / DEVICES).read_text(), DEVICES)
-    words: Mapping[str, Sequence[str]] = document.data
-    return words
+    return document.data
 
 
 _WORDS_OF_DEVICES: Final = _devices()
@@ -339,33 +337,8 @@ def _nearest(
     return known[min(near)[1]] if near else None
 
 
-def nearness(vendors: Sequence[Vendor]) -> Nearness:
-    """Collect the keys of these vendors, including inactive ones, to find near misses of them."""
-    prefixes: set[str] = set()
-    known: set[str] = set()
-    told: set[str] = set()
-    hints = [re.sub(r"\{[^{}]*\}", "*", hint) for vendor in vendors for hint in vendor.document.all_hints]
-    for vendor in vendors:
-        known.update(known_resources(vendor.document))
-        told.update(entry.name for entry in advised_names(vendor.document) if entry.place != "resource")
-        prefixes.update(
-            vendor.document.match.resources or [f"{domain}/" for domain, _ in _local_names(vendor, RESOURCE)]
-        )
-    return Nearness(
-        tuple(sorted(prefixes)),
-        _keys(name for vendor in vendors for name in _local_names(vendor, RESOURCE)),
-        _keys(name for vendor in vendors for name in _local_names(vendor, METADATA)),
-        _keys(name for vendor in vendors for name in _local_hints(vendor)),
-        NameSet.of(hint for hint in hints if "*" in hint),
-        NameSet.of(known),
-        NameSet.of(told),
-        {vendor.name: _amounts(vendor) for vendor in vendors},
-        tuple(itertools.chain.from_iterable(map(_possible, vendors))),
-    )
-
-
 def _possible(vendor: Vendor) -> Iterator[tuple[Expression, NearMiss]]:
-    """Yield the patterns of names that a configuration of a vendor's system may add."""
+    """Yield the patterns of names that a configuration of a vendor's system may add, with the known ones of their kind."""
     variables = {
         name: Variable(values=variable.possible)
         for name, variable in vendor.document.variables.items()
@@ -379,58 +352,15 @@ def _possible(vendor: Vendor) -> Iterator[tuple[Expression, NearMiss]]:
                 yield expression(pattern), NearMiss(template.text, sure=False, choices=tuple(choices))
 
 
-def _keys(names: Iterable[tuple[str, _LocalName]]) -> _Keys:
-    """Index names, given with their domains."""
-    keys: dict[str, dict[str, _LocalName]] = {}
-    for domain, local in names:
-        keys.setdefault(domain, {}).setdefault(local.local, local)
-    domains: dict[str, list[str]] = {}
-    for domain, below in sorted(keys.items()):
-        for name in below if len(domain) >= DOMAIN_FROM else ():
-            domains.setdefault(name, []).append(domain)
-    return _Keys(
-        {domain: dict(sorted(below.items())) for domain, below in keys.items()},
-        {name: tuple(each) for name, each in domains.items()},
-    )
-
-
-def _amounts(vendor: Vendor) -> _Amounts:
-    keys = [key for key in vendor.keys.values() if key.place == "resource"]
-    names = [template.text for key in keys for template in key.spellings]
-    sizes: dict[Dimension, str] = {}
-    percentages: dict[Dimension, str] = {}
-    for key in keys:
-        if len(key.dimensions) != 1 or key.retired is not None or key.spellings[0].variables:
-            continue
-        group = sizes if key.sized or key.dimensions != ("memory",) else percentages
-        group.setdefault(key.dimensions[0], key.spellings[0].text)
-    return _Amounts(
-        frozenset(names),
-        frozenset(name.rpartition("/")[0].lower() for name in names),
-        sizes,
-        percentages,
-        frozenset(dimension for key in vendor.keys.values() for dimension in key.dimensions),
-    )
-
-
-def _local_names(vendor: Vendor, places: Collection[KeyPlace]) -> Iterator[tuple[str, _LocalName]]:
+def _local_names(vendor: Vendor, *places: KeyPlace) -> Iterator[tuple[str, _LocalName]]:
     """The names of a vendor's keys that can be listed, by domain; with several variables they are bound to none."""
-    spellings = (template for key in vendor.keys.values() if key.place in places for template in key.spellings)
-    for template in spellings:
+    for template in (each for key in vendor.keys.values() if key.place in places for each in key.spellings):
         names = list(template.names(vendor.document.variables))
         single = len(template.variables) == 1
         choices = tuple(dict.fromkeys(binding[0][1] for _, binding in names)) if single else ()
         for name, binding in names:
             domain, _, local = name.rpartition("/")
             yield domain, _LocalName(local, binding[0][1], template, choices) if single else _LocalName(local)
-
-
-def _local_hints(vendor: Vendor) -> Iterator[tuple[str, _LocalName]]:
-    """The hints for a vendor's scheduler that can be listed, by domain."""
-    for hint in vendor.document.all_hints:
-        if not {"*", "{"} & set(hint):
-            domain, _, local = hint.rpartition("/")
-            yield domain, _LocalName(local)
 
 
 def distance(left: str, right: str, most: int | None = None) -> int:

@@ -3,7 +3,7 @@
 import itertools
 import json
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
@@ -15,8 +15,8 @@ from webhook.mapping.document.settings import Settings
 from webhook.mapping.model.keys import KeyPlace
 from webhook.mapping.model.match_names import Capacity, KnownPlace, reported_names, reported_patterns
 from webhook.mapping.model.names import Names, Owner, ReadKeys, conflicts, index, read_keys
-from webhook.mapping.model.near_misses import NearMiss, Nearness, nearness
-from webhook.mapping.model.shim import ARCH_LABEL
+from webhook.mapping.model.near_misses import NearMiss, Nearness
+from webhook.mapping.model.shim import ARCH_LABEL, Shim
 from webhook.mapping.model.sizes import (
     MOST_MEMORY,
     SETTINGS,
@@ -96,7 +96,6 @@ class Memo:
 
 MAX_MEMORY: Final = 32 * MIB
 """Bytes that RE2 may use: enough for ten thousand names."""
-
 
 MAX_KNOWN: Final = 64
 """Lists whose answer is stored: the containers of so many templates that are created side by side."""
@@ -195,18 +194,12 @@ def contradictions(vendors: Mapping[str, Vendor], settings: Settings, names: Map
 
 def _size_annotations(vendors: Mapping[str, Vendor], annotations: Names) -> Names:
     """Return the annotations that hold memory or cores, which have one owner; counts may be shared."""
-    sizes = {"memory", "cores"}
-    return Names(
-        {
-            key: sized
-            for key, owners in annotations.exact.items()
-            if (
-                sized := tuple(
-                    owner for owner in owners if sizes & set(vendors[owner.vendor].keys[owner.key_name].dimensions)
-                )
-            )
-        }
-    )
+
+    def sized(owner: Owner) -> bool:
+        return bool({"memory", "cores"} & set(vendors[owner.vendor].keys[owner.key_name].dimensions))
+
+    found = {key: tuple(filter(sized, owners)) for key, owners in annotations.exact.items()}
+    return Names({key: owners for key, owners in found.items() if owners})
 
 
 def _placed_keys(vendors: Mapping[str, Vendor], names: Mapping[KeyPlace, Names]) -> Iterator[Problem]:
@@ -233,35 +226,34 @@ def _unknown_names(vendors: Mapping[str, Vendor]) -> Iterator[Problem]:
     """Report vendors that mappings name, and that do not exist, or are not of the kind that is needed."""
     claiming = [name for name, vendor in vendors.items() if vendor.claim is not None]
     for vendor in vendors.values():
-        others = vendors.keys() - {vendor.name}
+        document, others = vendor.document, vendors.keys() - {vendor.name}
         partitions = None if vendor.claim is None else vendor.claim.partitions
-        if vendor.document.translate_to is not None and vendor.document.translate_to not in vendors:
-            yield _unknown(vendor.document.translate_to, ("translateTo",), vendor.source, vendors)
-        if partitions is not None and partitions not in claiming:
-            yield _unknown(partitions, ("claim", "partitions"), vendor.source, claiming, kind="vendor with claims")
-        if vendor.document.copies is not None and vendor.document.copies not in others:
-            yield _unknown(vendor.document.copies, ("copies",), vendor.source, others, kind="other vendor")
-        for name in vendor.document.allowed_with:
-            if name not in others:
-                yield _unknown(name, ("allowedWith", name), vendor.source, others, kind="other vendor")
+        named: list[tuple[str | None, FieldPath, Collection[str], str]] = [
+            (document.translate_to, ("translateTo",), vendors, "vendor"),
+            (partitions, ("claim", "partitions"), claiming, "vendor with claims"),
+            (document.copies, ("copies",), others, "other vendor"),
+            *((name, ("allowedWith", name), others, "other vendor") for name in document.allowed_with),
+        ]
+        for name, path, known, kind in named:
+            if name is not None and name not in known:
+                yield _unknown(name, path, vendor.source, known, kind=kind)
 
 
 def _settings_problems(vendors: Mapping[str, Vendor], settings: Settings) -> Iterator[Problem]:
     """Report the same of the settings, and vendors that cannot have the part that these give them."""
-    names = _names(vendors)
-    if settings.target is not None and settings.target not in vendors:
-        yield _unknown(settings.target, ("target",), SETTINGS, vendors, aliases=names)
-    for position, name in enumerate(settings.served):
-        path = ("served", position)
+    aliases = _names(vendors)
+    named: list[tuple[FieldPath, str]] = [] if settings.target is None else [(("target",), settings.target)]
+    named += [(("served", position), name) for position, name in enumerate(settings.served)]
+    named += [(("owners", name), owner) for name, owner in settings.owners.items()]
+    for path, name in named:
         if name not in vendors:
-            yield _unknown(name, path, SETTINGS, vendors, aliases=names)
-        elif not vendors[name].target:
+            yield _unknown(name, path, SETTINGS, vendors, aliases=aliases)
+        elif path[0] == "served" and not vendors[name].target:
             yield Problem(f"{name} is read only: nothing serves its keys as they are", path, None, SETTINGS)
-    for name, owner in settings.owners.items():
-        if owner not in vendors:
-            yield _unknown(owner, ("owners", name), SETTINGS, vendors, aliases=names)
-        elif owner not in {user.vendor for user in index(vendors.values(), "resource").owners(name)}:
-            yield Problem(f"{owner} has no key {name}", ("owners", name), None, SETTINGS)
+        elif path[0] == "owners":
+            key = str(path[1])
+            if name not in {user.vendor for user in index(vendors.values(), "resource").owners(key)}:
+                yield Problem(f"{name} has no key {key}", path, None, SETTINGS)
 
 
 def _chains(vendors: Mapping[str, Vendor], settings: Settings) -> Iterator[Problem]:
@@ -306,36 +298,27 @@ class Policy:
     """What decisions depend on, built by `compile_policy` once for each change of configuration.
 
     Attributes:
-        vendors: by name, including inactive ones.
-        names: by every name that people may write: that of the vendor, and its aliases.
-        settings: the settings of the cluster, with the vendors' own names.
-        digest: 12 hex digits, the same wherever the same documents are in force.
         resources, labels, annotations, node_selector: the readers of each name.
         inactive: resource names that only inactive vendors have, each with the disputed name that decides it.
-        largest_card: bytes; more memory per device is a wrong unit, whatever the device.
         largest_devices: by hardware family, bytes of its largest device in the cluster; without those that nobody has set.
-        smallest_memory: bytes; a request for less memory per device gets a warning.
-        cards: bytes of a device by its value in a node label; if empty, no pod is searched for one.
-        card_labels: those labels, by hardware family.
-        never_touched: namespaces whose pods are never changed.
         memo: a cache of results of pure functions of this policy; a copy with other parts (`replace`) gets its own.
     """
 
-    vendors: Mapping[str, Vendor]
-    names: Mapping[str, str]
-    settings: Settings
-    digest: str
+    vendors: Mapping[str, Vendor]  # by name, including inactive ones
+    names: Mapping[str, str]  # by every name that people may write: that of the vendor, and its aliases
+    settings: Settings  # the settings of the cluster, with the vendors' own names
+    digest: str  # 12 hex digits, the same wherever the same documents are in force
     resources: Names
     labels: Names
     annotations: Names
     node_selector: Names
     inactive: Mapping[str, tuple[Owner, str]]
-    largest_card: int
+    largest_card: int  # bytes; more memory per device is a wrong unit, whatever the device
     largest_devices: Mapping[str, int]
-    smallest_memory: int
-    cards: Mapping[str, int]
-    card_labels: Mapping[str, tuple[str, ...]]
-    never_touched: frozenset[str]
+    smallest_memory: int  # bytes; a request for less memory per device gets a warning
+    cards: Mapping[str, int]  # bytes of a device by its value in a node label; if empty, no pod is searched for one
+    card_labels: Mapping[str, tuple[str, ...]]  # those labels, by hardware family
+    never_touched: frozenset[str]  # namespaces whose pods are never changed
     memo: Memo = field(default_factory=Memo, init=False, repr=False, compare=False)
 
     def vendor_called(self, name: str) -> Vendor | None:
@@ -350,13 +333,11 @@ class Policy:
     @cached_property
     def largest_sold(self) -> Mapping[str, int]:
         """By hardware family, bytes of the largest device that is sold, as the documents say; of any for other families."""
-        written = [
-            (vendor.family, int(parse_quantity(str(vendor.document.largest_device))))
-            for vendor in self.vendors.values()
-            if vendor.document.largest_device is not None
-        ]
-        most = max((size for _, size in written), default=self.largest_card)
-        sold = {family: max(size for other, size in written if other == family) for family, _ in written}
+        sold: dict[str, int] = {}
+        for family, largest in ((each.family, each.document.largest_device) for each in self.vendors.values()):
+            if largest is not None:
+                sold[family] = max(sold.get(family, 0), int(parse_quantity(str(largest))))
+        most = max(sold.values(), default=self.largest_card)
         return {vendor.family: sold.get(vendor.family, most) for vendor in self.vendors.values()}
 
     @cached_property
@@ -390,7 +371,7 @@ class Policy:
     @cached_property
     def near(self) -> Nearness:
         """Finds names that resemble a known one; not made by `compile_policy`, for most policies are only tried."""
-        return nearness(list(self.vendors.values()))
+        return Nearness(list(self.vendors.values()))
 
     @cached_property
     def request_keys(self) -> frozenset[str]:
@@ -402,11 +383,8 @@ class Policy:
     @cached_property
     def reported_names(self) -> Mapping[KnownPlace, Mapping[str, str]]:
         """The names of other systems that are reported, with advice, by their place; none that a vendor in force reads."""
-        found = reported_names(vendor.document for vendor in self.vendors.values())
-        return {
-            place: {name: advice for name, advice in names.items() if name not in self.request_keys}
-            for place, names in found.items()
-        }
+        found, read = reported_names(vendor.document for vendor in self.vendors.values()), self.request_keys
+        return {place: {name: names[name] for name in names if name not in read} for place, names in found.items()}
 
     @cached_property
     def reported_patterns(self) -> tuple[tuple[re.Pattern[str], str], ...]:
@@ -432,21 +410,22 @@ class Policy:
     @cached_property
     def references(self) -> frozenset[str]:
         """The annotations by which a vendor's own webhook makes a pod refer to ConfigMaps."""
-        keys = (vendor.document.config_maps for vendor in self.vendors.values())
-        return frozenset(key for key in keys if key is not None)
+        return frozenset(filter(None, (vendor.document.config_maps for vendor in self.vendors.values())))
 
     @cached_property
     def read_keys(self) -> ReadKeys:
         """The labels, annotations and node selector keys of a pod that can matter to a decision."""
-        card_labels = (label for labels in self.card_labels.values() for label in labels)
-        return read_keys(
-            self.vendors.values(), [*card_labels, *([ARCH_LABEL] if self.by_architecture else [])], self.near
-        )
+        of_nodes = [*itertools.chain(*self.card_labels.values()), *[ARCH_LABEL] * self.by_architecture]
+        return read_keys(self.vendors.values(), of_nodes, self.near)
 
     @cached_property
     def by_architecture(self) -> bool:
         """Whether the library of a shim depends on the architecture of the pod's nodes."""
-        return any(vendor.shim is not None and vendor.shim.by_architecture for vendor in self.vendors.values())
+        return any(shim.by_architecture for shim in self._shims)
+
+    @cached_property
+    def _shims(self) -> list[Shim]:
+        return [vendor.shim for vendor in self.vendors.values() if vendor.shim is not None]
 
     @cached_property
     def watched_variables(self) -> WatchedVariables:
@@ -456,8 +435,7 @@ class Policy:
     @cached_property
     def marks_of_mounts(self) -> Marks:
         """What is in undecoded volumes or mounts that could meet any vendor's shim or guard."""
-        shims = [vendor.shim for vendor in self.vendors.values() if vendor.shim is not None]
-        marks = {mark for shim in shims for delivery in shim.deliveries for mark in delivery.marks}
+        marks = {mark for shim in self._shims for delivery in shim.deliveries for mark in delivery.marks}
         guards = [vendor.guard for vendor in self.vendors.values()]
         if self.shim_folders or any("hostPath" in guard.places for guard in guards):
             marks.add(b"hostPath")
@@ -466,10 +444,10 @@ class Policy:
     @cached_property
     def classes_of_the_shim(self) -> frozenset[str]:
         """The device classes whose shares nothing limits but an injected shim."""
-        injecting = [
-            each for each in self.vendors.values() if each.shim is not None and each.shim.document.mode == "inject"
-        ]
-        return frozenset(vendor.claim.device_class for vendor in injecting if vendor.claim is not None)
+        shims = [(vendor.claim, vendor.shim) for vendor in self.vendors.values()]
+        return frozenset(
+            claim.device_class for claim, shim in shims if claim and shim and shim.document.mode == "inject"
+        )
 
     @cached_property
     def marks_of_requests(self) -> Marks:
@@ -484,16 +462,15 @@ class Policy:
     def shim_folders(self) -> frozenset[str]:
         """The folders of the node from which shims in force reach containers."""
         shims = [vendor.shim for vendor in self.in_force if vendor.shim is not None]
-        lists = [[shim.deliveries, *shim.by_architecture.values()] for shim in shims]
-        deliveries = [each for every in lists for deliveries in every for each in deliveries if each.kind == "hostPath"]
+        lists = [deliveries for shim in shims for deliveries in (shim.deliveries, *shim.by_architecture.values())]
+        deliveries = [each for deliveries in lists for each in deliveries if each.kind == "hostPath"]
         volumes = [(each.library, volume) for each in deliveries for volume in each.volumes]
         return frozenset(volume["hostPath"]["path"] for name, volume in volumes if volume["name"] == name)
 
     @cached_property
     def installers(self) -> frozenset[str]:
         """The names of the init containers that bring any vendor's shim."""
-        shims = [vendor.shim for vendor in self.vendors.values() if vendor.shim is not None]
-        return frozenset(each.library for shim in shims for each in shim.deliveries if each.installer is not None)
+        return frozenset(each.library for shim in self._shims for each in shim.deliveries if each.installer is not None)
 
     @cached_property
     def marks_of_belongings(self) -> Marks:
@@ -509,7 +486,7 @@ class Policy:
         """The DeviceClasses of GPUs, as far as mappings name them: what others are of is not known."""
         claims = [vendor.claim for vendor in self.vendors.values() if vendor.claim is not None]
         named = (name for each in claims for name in (each.device_class, each.whole_class, *each.further_classes))
-        return frozenset(name for name in named if name is not None)
+        return frozenset(filter(None, named))
 
     @cached_property
     def in_force(self) -> tuple[Vendor, ...]:

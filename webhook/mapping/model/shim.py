@@ -160,12 +160,11 @@ class ShimVariable:
     """A variable that the shim reads, whose value may depend on the request.
 
     Attributes:
-        name: with ``{index}``, one for each device, counted from 0.
         template: the value; ``{memory}`` stands for memory per device in the shim's unit, rounded up, ``{cores}`` likewise,
             ``{devices}`` for the count of devices, ``{container}`` for the container's name.
     """
 
-    name: str
+    name: str  # with `{index}`, one for each device, counted from 0
     template: str
 
     @cached_property
@@ -197,7 +196,6 @@ class Delivery:
     """A way in which the library reaches a container; ``none`` adds nothing.
 
     Attributes:
-        kind: the name in documents, in the namespace's annotation and in the status.
         library, mount_path: the volume that holds the library, which no container may write to, and where it is mounted.
         volumes, mounts: entries of the pod, including the writable state, and of the container.
         installer: the init container that fills the volume, with its name; None for a volume that has the library.
@@ -205,7 +203,7 @@ class Delivery:
             mount paths, or an escape, which may hide either.
     """
 
-    kind: DeliveryKind
+    kind: DeliveryKind  # the name in documents, in the namespace's annotation and in the status
     library: str = ""
     mount_path: str = ""
     volumes: tuple[PodEntry, ...] = ()
@@ -228,37 +226,31 @@ class Shim:
 
     Attributes:
         mounted_by: label of the DaemonSets whose device plugin mounts the library; None if none is known.
-        deliveries: in order of preference.
         by_architecture: the same for each architecture, the default first; empty if they are alike.
         library_path, preload: what ``LD_LIBRARY_PATH`` and ``LD_PRELOAD`` begin with.
-        own_path: the search path in a variable of its own; None without one.
-        covers: mounts, as path and volume, at a path that a guard may list.
         variables: the variables that the library reads, with that one and ``LD_AUDIT``; `indexed`, those for each device.
-        if_unset: variables, with values, that a container's own ``env`` may set otherwise.
         memory_unit, cores_unit: bytes, and percent, in which variables contain amounts.
-        names: all variables that the shim may write; ``*`` in one stands for an index.
         path_alone, path_assumed: the entry for a container without ``LD_LIBRARY_PATH``, and the warning about it.
-        path_before_env_from: the entry for a container that may take one from ``envFrom``.
     """
 
     document: schema.Shim
     mounted_by: tuple[str, str] | None
-    deliveries: tuple[Delivery, ...]
+    deliveries: tuple[Delivery, ...]  # in order of preference
     by_architecture: Mapping[str, tuple[Delivery, ...]]
     library_path: tuple[str, ...]
     leave_unset: bool
     preload: tuple[str, ...]
-    own_path: PodEntry | None
-    covers: frozenset[tuple[str, str]]
+    own_path: PodEntry | None  # the search path in a variable of its own; None without one
+    covers: frozenset[tuple[str, str]]  # mounts, as path and volume, at a path that a guard may list
     variables: tuple[ShimVariable, ...]
     indexed: tuple[ShimVariable, ...]
-    if_unset: Mapping[str, str]
+    if_unset: Mapping[str, str]  # variables, with values, that a container's own `env` may set otherwise
     memory_unit: Number
     cores_unit: Number
-    names: frozenset[str]
+    names: frozenset[str]  # all variables that the shim may write; `*` in one stands for an index
     path_alone: PodEntry
     path_assumed: str
-    path_before_env_from: PodEntry
+    path_before_env_from: PodEntry  # the entry for a container that may take one from `envFrom`
 
     def serves(self, form: str | None) -> bool:
         """Return whether a request in this form gets the shim."""

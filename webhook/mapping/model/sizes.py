@@ -7,7 +7,7 @@ from webhook.mapping.document.problem import Problem, nearest_known
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict import Amount
 from webhook.mapping.model.vendor import BUILT_IN, Vendor
-from webhook.quantity import MIB, QuantityError, bytes_text, parse_quantity
+from webhook.quantity import MIB, Number, QuantityError, bytes_text, parse_quantity
 from webhook.request import Size
 
 SETTINGS: Final = "settings"
@@ -26,23 +26,22 @@ def sizes_of_cards(cards: Mapping[str, Amount], largest_card: int, problems: lis
     """Return the bytes of each device by its name; `largest_card` is 0 if that setting is invalid."""
     sizes: dict[str, int] = {}
     for name, written in cards.items():
-        path = ("cards", name)
-        text = str(written)
-        if not text[-1:].isalpha():
-            problems.append(Problem(f"{text[:64]!r} is ambiguous without a suffix", path, _EXAMPLE, SETTINGS))
-            continue
+        text, hint, wrong = str(written), _EXAMPLE, ""
+        size: Number = 0
         try:
-            size = parse_quantity(text)
+            size = parse_quantity(text) if text[-1:].isalpha() else 0
         except QuantityError as error:
-            problems.append(Problem(str(error), path, _EXAMPLE, SETTINGS))
-            continue
-        if not isinstance(size, int) or size < MIB:
-            problems.append(Problem(f"{text} is less than 1Mi, or no whole number of bytes", path, _EXAMPLE, SETTINGS))
+            wrong = str(error)
+        if not text[-1:].isalpha():
+            wrong = f"{text[:64]!r} is ambiguous without a suffix"
+        elif not wrong and (not isinstance(size, int) or size < MIB):
+            wrong = f"{text} is less than 1Mi, or no whole number of bytes"
         elif largest_card and size > largest_card:
-            message = f"{text} is more than {bytes_text(largest_card)}, which no device has"
-            problems.append(Problem(message, path, "write less, or raise `largestDevice`", SETTINGS))
-        else:
-            sizes[name] = size
+            wrong = f"{text} is more than {bytes_text(largest_card)}, which no device has"
+            hint = "write less, or raise `largestDevice`"
+        if wrong:
+            problems.append(Problem(wrong, ("cards", name), hint, SETTINGS))
+        sizes[name] = int(size)
     return sizes
 
 

@@ -21,24 +21,17 @@ _NO_RANGE: Final = Range(None, None, None)
 
 @dataclass(frozen=True, slots=True)
 class NamePart:
-    """A variable part of names, and the size of a device by its value.
-
-    Attributes:
-        rows: by value, for those that the models of the cluster have.
-        write: the values that may be written.
-        everywhere: the variable is in no name: every device has the size that `write` names.
-        why: what the user has to find out, if `write` has to be configured.
-        models: the models of the cluster's devices; empty if not configured.
-        of_other_models: values that none of these models has, with the models that have them.
-    """
+    """A variable part of names, and the size of a device by its value."""
 
     name: str
-    rows: Mapping[str, Row]
-    write: tuple[str, ...]
-    everywhere: bool
-    why: str | None
-    models: tuple[str, ...]
-    of_other_models: Mapping[str, tuple[str, ...]]
+    rows: Mapping[str, Row]  # by value, for those that the models of the cluster have
+    write: tuple[str, ...]  # the values that may be written
+    everywhere: bool  # the variable is in no name: every device has the size that `write` names
+    why: str | None  # what the user has to find out, if `write` has to be configured
+    models: tuple[str, ...]  # the models of the cluster's devices; empty if not configured
+    of_other_models: Mapping[
+        str, tuple[str, ...]
+    ]  # values that none of these models has, with the models that have them
 
 
 def compile_variables(

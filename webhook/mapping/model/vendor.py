@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from webhook.labels import PREFIX
 from webhook.mapping.document.guard import GuardPlace
@@ -27,7 +27,7 @@ from webhook.mapping.notation import (
     expression,
     literal,
 )
-from webhook.request import DIMENSIONS, MAX_DEVICES, Dimension, Memory, Percent, Size
+from webhook.request import DIMENSIONS, MAX_DEVICES, Dimension, Percent
 
 _VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
 _LITERAL: Final = re.compile(r"[A-Za-z0-9]")
@@ -39,14 +39,14 @@ class Owned:
 
     Attributes:
         annotations: allocation marks: a copied one breaks placement, a forged one takes devices of others.
-        labels: the same, as labels.
-        hints: annotations that only this scheduler reads; a mark is never a hint.
         belongs: names that this system alone knows, and ``key=value`` of its nodes: reported if a translated pod keeps one.
     """
 
     annotations: NameSet = field(default_factory=NameSet)
-    labels: NameSet = field(default_factory=NameSet)
-    hints: NameSet = field(default_factory=NameSet)
+    labels: NameSet = field(default_factory=NameSet)  # the same, as labels
+    hints: NameSet = field(
+        default_factory=NameSet
+    )  # annotations that only this scheduler reads; a mark is never a hint
     belongs: NameSet = field(default_factory=NameSet)
 
     def hint(self, key: str) -> bool:
@@ -94,25 +94,20 @@ def _keys(keys: Mapping[FieldPath, str], variables: Variables, problems: Problem
             problems.add(path, f"{key!r} matches every key", "write a part of the key itself")
         if unknown:
             continue
-        if "{" in key:
-            try:
-                expressions.append(expression(_expression(key, variables)))
-            except PatternError as error:
-                problems.add(path, f"a variable's pattern cannot be read: {error}")
-        else:
+        if "{" not in key:
             names.append(key)
+            continue
+        parts = _VARIABLE.split(key)  # the odd ones are variables
+        for i, part in enumerate(parts):
+            possible = [*map(literal, variables[part].listed), variables[part].pattern] if i % 2 else []
+            parts[i] = (
+                f"(?:{'|'.join(filter(None, possible))})" if i % 2 else ".*".join(map(literal, re.split(r"\*+", part)))
+            )
+        try:
+            expressions.append(expression("".join(parts)))
+        except PatternError as error:
+            problems.add(path, f"a variable's pattern cannot be read: {error}")
     return NameSet.of(names, expressions)
-
-
-def _expression(key: str, variables: Variables) -> str:
-    """An expression for a key, with the values of its variables, and ``.*`` for a star."""
-    parts = _VARIABLE.split(key)
-    return "".join(
-        f"(?:{'|'.join([*map(literal, variables[part].listed), *filter(None, [variables[part].pattern])])})"
-        if index % 2
-        else ".*".join(map(literal, re.split(r"\*+", part)))
-        for index, part in enumerate(parts)
-    )
 
 
 BUILT_IN: Final = "built-in"
@@ -123,7 +118,7 @@ BUILT_IN: Final = "built-in"
 class Default:
     """The default of a dimension, and its origin."""
 
-    value: int | Memory
+    value: Any  # a number of devices, or an amount
     origin: Literal["mapping", "namespace", "settings"]
 
     def named(self, dimension: Dimension) -> str:
@@ -136,56 +131,51 @@ class Vendor:
     """A compiled vendor; the attributes are the compiled parts of its document.
 
     Attributes:
-        source: the source of the document.
-        by_dimension: the keys of each dimension, in the order of the document.
-        annotation_keys: the vendor has no resource names of its own: labels and annotations request.
-        lets_through: the names by which match conditions send a pod to the webhook.
-        inactive: it owns no name, but can be a target if the active vendor for its names reads them alike.
         system: the system whose scheduler and device plugin serve the keys, for messages; the vendor if it is not known.
-        claim: its requests are written as resource claims; None: as keys of pods.
-        unreported: its keys that no node reports.
-        borrowed: the keys that are resource names of other vendors, by these.
         expressed: the dimensions for which it has a key, a form that derives them, or names that stand for an amount.
     """
 
     name: str
     family: str
     document: schema.Mapping
-    source: str
+    source: str  # the source of the document
     keys: Mapping[str, Key]
     variables: Mapping[str, NamePart]
     forms: tuple[Form, ...]
-    by_dimension: Mapping[Dimension, tuple[str, ...]]
-    annotation_keys: bool
+    by_dimension: Mapping[Dimension, tuple[str, ...]]  # the keys of each dimension, in the order of the document
+    annotation_keys: bool  # the vendor has no resource names of its own: labels and annotations request
     defaults: Mapping[Dimension, Default]
-    inactive: bool
+    inactive: bool  # it owns no name, but can be a target if the active vendor for its names reads them alike
     target: bool
     place: schema.Place
     shim: Shim | None
     guard: Guards
     owned: Owned
-    lets_through: LetsThrough
-    claim: schema.Claim | None
+    lets_through: LetsThrough  # the names by which match conditions send a pod to the webhook
+    claim: schema.Claim | None  # its requests are written as resource claims; None: as keys of pods
     overridden: frozenset[tuple[str | int, ...]]
     expressed: frozenset[Dimension] = field(init=False)
-    unreported: frozenset[str] = field(init=False)
-    borrowed: Mapping[str, Key] = field(init=False)
+    unreported: frozenset[str] = field(init=False)  # its keys that no node reports
+    borrowed: Mapping[str, Key] = field(init=False)  # the keys that are resource names of other vendors, by these
     system: str = field(init=False)
 
     def __post_init__(self) -> None:
-        expressed: set[Dimension] = {dimension for dimension, keys in self.by_dimension.items() if keys}
-        if any(isinstance(form.devices, Derived) for form in self.forms):
-            expressed.add("devices")
-        for row in (row for variable in self.variables.values() for row in variable.rows.values()):
-            expressed.update({"memory"} if row.memory is not None else ())
-            expressed.update({"cores"} if row.cores is not None else ())
-        object.__setattr__(self, "expressed", frozenset(expressed))
-        unreported = frozenset(name for name, key in self.keys.items() if key.unreported is not None)
-        object.__setattr__(self, "unreported", unreported)
+        rows = [row for variable in self.variables.values() for row in variable.rows.values()]
         borrowed = {name.text: key for key in self.keys.values() if key.place == "borrowed" for name in key.spellings}
-        object.__setattr__(self, "borrowed", borrowed)
+        expressed = {
+            "devices": any(isinstance(form.devices, Derived) for form in self.forms),
+            "memory": any(row.memory is not None for row in rows),
+            "cores": any(row.cores is not None for row in rows),
+        }
         sources = self.document.sources
-        object.__setattr__(self, "system", self.document.system or (sources[0].system if sources else self.name))
+        derived = {
+            "expressed": frozenset(each for each in DIMENSIONS if expressed[each] or self.by_dimension[each]),
+            "unreported": frozenset(name for name, key in self.keys.items() if key.unreported is not None),
+            "borrowed": borrowed,
+            "system": self.document.system or (sources[0].system if sources else self.name),
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     @property
     def sizes(self) -> bool:
@@ -238,7 +228,11 @@ def _compiled(document: schema.Mapping, source: str, overridden: frozenset[Field
         name: compile_key(name, key, document.variables, problems, device_class) for name, key in document.keys.items()
     }
     used = {variable for key in keys.values() for variable in (*key.variables, key.row_of)}
-    marks, inherited = _variables_in_marks(document), _inherited_variables(document, overridden)
+    others = (*document.marks, *document.all_hints, *(document.match.keys or ()))
+    marks = {variable for name in others for variable in Template(name).variables}
+    # What a document has of the one that it extends; whether it changed it or not.
+    inherits = overridden and ("variables",) not in overridden
+    inherited = {name for name in document.variables if inherits and ("variables", name) not in overridden}
     variables = compile_variables(document.variables, used, marks, inherited, problems)
     _check_names(keys, problems)
     # Variables are parts of the patterns of names: with invalid ones, no pattern could be compiled.
@@ -310,10 +304,8 @@ def _check_names_of_pods(
     _check_owned(owned, keys, problems)
     _check_placed(document.place, owned, problems)
     if document.config_maps is not None and document.config_maps in owned.annotations:
-        problems.add(
-            ("configMaps",),
-            f"{document.config_maps} is among `owned`: it would be removed from pods that are not translated, too",
-        )
+        message = f"{document.config_maps} is among `owned`: it would be removed from pods that are not translated, too"
+        problems.add(("configMaps",), message)
     problems.extend(guards_own_keys(guard, _own_keys(document, keys)))
     problems.extend(guards_own_class(guard, document.place.runtime_class_name))
 
@@ -336,19 +328,6 @@ def _placed(place: schema.Place) -> Iterator[str]:
     yield from (toleration.key for toleration in place.tolerations if toleration.key)
 
 
-def _variables_in_marks(document: schema.Mapping) -> set[str]:
-    """Return the variables in names other than those of keys."""
-    names = (*document.marks, *document.all_hints, *(document.match.keys or ()))
-    return {variable for name in names for variable in Template(name).variables}
-
-
-def _inherited_variables(document: schema.Mapping, overridden: frozenset[FieldPath]) -> set[str]:
-    """Return the variables of the document that this one extends, changed or not; none if it extends none."""
-    if not overridden or ("variables",) in overridden:
-        return set()
-    return {name for name in document.variables if ("variables", name) not in overridden}
-
-
 def _check_names(keys: Mapping[str, Key], problems: Problems) -> None:
     """Report names with two meanings."""
     seen: dict[tuple[str, str], str] = {}
@@ -361,56 +340,50 @@ def _check_names(keys: Mapping[str, Key], problems: Problems) -> None:
 
 def _check_patterns(keys: Mapping[str, Key], document: schema.Mapping, problems: Problems) -> None:
     """Report names whose patterns cannot be compiled."""
-    for key in keys.values():
-        for template in key.templates:
-            pattern = template.pattern(document.variables)
-            try:
-                if pattern is not None:
-                    expression(pattern)
-            except PatternError as error:
-                problems.add(("keys", key.name, key.place), f"the pattern of {template.text} {error}")
+    for key, template in ((each, template) for each in keys.values() for template in each.templates):
+        pattern = template.pattern(document.variables)
+        try:
+            if pattern is not None:
+                expression(pattern)
+        except PatternError as error:
+            problems.add(("keys", key.name, key.place), f"the pattern of {template.text} {error}")
 
 
 def _check_count(keys: Mapping[str, Key], document: schema.Mapping, problems: Problems) -> None:
     """Stop compiling if keys and variables make too many names."""
-    too_many = Problems()
-    templates = [template for key in keys.values() for template in key.templates]
-    for path, listed in (
-        (("keys",), templates),
-        (("owned",), [*map(Template, document.marks)]),
-        (("match", "keys"), [*map(Template, document.match.keys or ())]),
-    ):
-        count = sum(template.count(document.variables) for template in listed)
+    found = len(problems.found)
+    listed: dict[FieldPath, Iterable[Template]] = {
+        ("keys",): [template for key in keys.values() for template in key.templates],
+        ("owned",): map(Template, document.marks),
+        ("match", "keys"): map(Template, document.match.keys or ()),
+    }
+    for path, templates in listed.items():
+        count = sum(template.count(document.variables) for template in templates)
         if count > MAX_NAMES:
             message = f"the values of their variables make {count} names"
-            too_many.add(path, message, f"at most {MAX_NAMES} are allowed")
-    problems.extend(too_many.found)
-    if too_many.found:
+            problems.add(path, message, f"at most {MAX_NAMES} are allowed")
+    if len(problems.found) > found:
         raise MappingError(problems.found)
 
 
 def _check_rows(document: schema.Mapping, keys: Collection[str], forms: Collection[str], problems: Problems) -> None:
     """Report keys and forms in rows that do not exist."""
-    for name, variable in document.variables.items():
-        for value, row in (variable.rows or {}).items():
-            path: FieldPath = ("variables", name, "rows", value)
-            for where, numbers in (("values", row.values), ("all", row.all)):
-                for key in numbers.keys() - keys:
-                    problems.unknown((*path, where, key), "key", key, keys)
-            for key, values in row.values.items():
-                for form in (values.keys() if isinstance(values, Mapping) else set()) - set(forms):
-                    problems.unknown((*path, "values", key, form), "form", form, forms)
+    rows = [(name, *each) for name, variable in document.variables.items() for each in (variable.rows or {}).items()]
+    for name, value, row in rows:
+        path: FieldPath = ("variables", name, "rows", value)
+        for where, numbers in (("values", row.values), ("all", row.all)):
+            for key in numbers.keys() - keys:
+                problems.unknown((*path, where, key), "key", key, keys)
+        for key, values in row.values.items():
+            for form in (values.keys() if isinstance(values, Mapping) else set()) - set(forms):
+                problems.unknown((*path, "values", key, form), "form", form, forms)
 
 
 def _check_owned(owned: Owned, keys: Mapping[str, Key], problems: Problems) -> None:
     """Report keys that are among the marks of a scheduler: they would be stripped before they are read."""
-    for key in keys.values():
-        stripped = {"label": owned.labels, "annotation": owned.annotations}.get(key.place, ())
-        for template in key.spellings:
-            if template.text in stripped:
-                problems.add(
-                    ("owned",), f"{template.text} is the key {key.name!r}: it would be stripped before it is read"
-                )
+    for key, template in ((each, template) for each in keys.values() for template in each.spellings):
+        if template.text in {"label": owned.labels, "annotation": owned.annotations}.get(key.place, ()):
+            problems.add(("owned",), f"{template.text} is the key {key.name!r}: it would be stripped before it is read")
 
 
 def _check_placed(place: schema.Place, owned: Owned, problems: Problems) -> None:
@@ -433,11 +406,9 @@ def _check_totals(document: schema.Mapping, keys: Mapping[str, Key], problems: P
     for key in keys.values():
         of_pod = key.place in {"label", "annotation"} and not key.per_container and not key.listed
         if of_pod and key.total and {"memory", "cores"} & set(key.dimensions):
-            problems.add(
-                ("keys", key.name, "total"),
-                "a total over the devices of a pod needs `containers`: which of its containers request",
-                "write `containers: one`, `shared`, or `any` if each of them gets the whole number",
-            )
+            message = "a total over the devices of a pod needs `containers`: which of its containers request"
+            hint = "write `containers: one`, `shared`, or `any` if each of them gets the whole number"
+            problems.add(("keys", key.name, "total"), message, hint)
 
 
 def _uncounted_without_shim(document: schema.Mapping) -> Iterator[Problem]:
@@ -445,9 +416,8 @@ def _uncounted_without_shim(document: schema.Mapping) -> Iterator[Problem]:
     variables = "" if document.shim is None or document.shim.mode == "plugin" else " ".join(document.shim.env.values())
     for name, key in document.keys.items():
         if not key.counted and f"{{{key.specifies}}}" not in variables:
-            yield Problem(
-                f"no variable of the shim has {{{key.specifies}}}", ("keys", name, "counted"), "add one, or drop it"
-            )
+            message = f"no variable of the shim has {{{key.specifies}}}"
+            yield Problem(message, ("keys", name, "counted"), "add one, or drop it")
 
 
 def _check_shared_names(document: schema.Mapping, problems: Problems) -> None:
@@ -469,13 +439,8 @@ def _own_keys(document: schema.Mapping, keys: Mapping[str, Key]) -> dict[GuardPl
 
 
 def _defaults(defaults: schema.Defaults, problems: Problems) -> dict[Dimension, Default]:
-    compiled: dict[Dimension, Default] = {}
     if defaults.devices and defaults.devices > MAX_DEVICES:
         problems.add(("defaults", "devices"), f"no node has {defaults.devices} devices")
-    if defaults.devices:
-        compiled["devices"] = Default(defaults.devices, "mapping")
-    if isinstance(defaults.memory, Size | Percent):
-        compiled["memory"] = Default(defaults.memory, "mapping")
-    if defaults.cores:
-        compiled["cores"] = Default(Percent(defaults.cores), "mapping")
-    return compiled
+    cores = Percent(defaults.cores) if defaults.cores else None
+    written: dict[Dimension, Any] = {"devices": defaults.devices or None, "memory": defaults.memory, "cores": cores}
+    return {dimension: Default(value, "mapping") for dimension, value in written.items() if value is not None}

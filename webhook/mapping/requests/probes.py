@@ -5,12 +5,13 @@ that no key can express are mistakes of the document, found before a pod meets t
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final
 
 from webhook.mapping.document.problem import Problem
-from webhook.mapping.model.keys import Binding, Derived, Form, Key
+from webhook.mapping.model.keys import Binding, Condition, Derived, Form, Key
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import KeyValue, Reading, form_of, number_for
@@ -122,7 +123,10 @@ def _all_combinations(vendor: Vendor, most: int) -> Iterator[dict[str, KeyValue]
 
     @cache
     def key_value(name: str, value: Number | str, binding: Binding) -> KeyValue:
-        return _key_value(vendor.keys[name], value, binding)
+        spelled = vendor.keys[name].spelled({**dict(binding), "container": "probe"})
+        if isinstance(value, str):
+            return KeyValue(name, spelled, value, 0, binding)
+        return KeyValue(name, spelled, exact_text(value), value, binding)
 
     directed = [_directed(vendor, form) for form in vendor.forms]
     of_each = max(1, most // (4 * len(directed)))
@@ -141,28 +145,18 @@ def _combined(
     most: int,
 ) -> Iterator[dict[str, KeyValue]]:
     """Yield combinations, spread evenly over all of them."""
-    names = list(candidates)
-    total = 1
-    for values in candidates.values():
-        total *= len(values)
+    total = math.prod(map(len, candidates.values()))
     # A stride that shares no factor with the counts visits every value of every key.
     stride = max(1, total // most) | 1
     for nth in range(0, total, stride):
         key_values: dict[str, KeyValue] = {}
         remaining = nth
-        for name in names:
-            remaining, index = divmod(remaining, len(candidates[name]))
-            value = candidates[name][index]
+        for name, values in candidates.items():
+            remaining, index = divmod(remaining, len(values))
+            value = values[index]
             if value is not None and (value != 0 or vendor.keys[name].zero == "number"):
                 key_values[name] = key_value(name, value, binding)
         yield key_values
-
-
-def _key_value(key: Key, value: Number | str, binding: Binding) -> KeyValue:
-    name = key.spelled({**dict(binding), "container": "probe"})
-    if isinstance(value, str):
-        return KeyValue(key.name, name, value, 0, binding)
-    return KeyValue(key.name, name, exact_text(value), value, binding)
 
 
 def _bindings(vendor: Vendor) -> Iterator[Binding]:
@@ -179,11 +173,11 @@ def _directed(vendor: Vendor, form: Form) -> dict[str, list[Candidate]]:
     candidates: dict[str, list[Candidate]] = {}
     for key in vendor.keys.values():
         conditions = [condition for condition in form.when if key.name in condition.keys]
+        alone = [condition for condition in conditions if len(condition.keys) == 1]
         values = _corners(vendor, key, form)
         if conditions:
-            accepted = [value for value in values if _accepts(form, key.name, value)]
-            if any(condition.absent for condition in conditions):
-                accepted.insert(0, None)
+            accepted = [value for value in values if all(_accepts(condition, value) for condition in alone)]
+            accepted = [None, *accepted] if any(condition.absent for condition in conditions) else accepted
         else:
             plain = [value for value in values if value is not None]
             accepted = [None, *plain[:2], *plain[-1:]]
@@ -191,41 +185,22 @@ def _directed(vendor: Vendor, form: Form) -> dict[str, list[Candidate]]:
     return candidates
 
 
-def _accepts(form: Form, name: str, value: Candidate) -> bool:
-    """Return whether the conditions of the form on this key alone accept the value."""
-    for condition in form.when:
-        if name not in condition.keys or len(condition.keys) > 1:
-            continue
-        if value is None:
-            if not condition.absent:
-                return False
-        elif condition.present:
-            continue
-        elif isinstance(value, str):
-            if value not in condition.texts:
-                return False
-        elif condition.numbers is None or value not in condition.numbers:
-            return False
-    return True
+def _accepts(condition: Condition, value: Candidate) -> bool:
+    """Return whether the condition, on one key, accepts the value."""
+    if value is None or condition.present:
+        return condition.absent if value is None else True
+    return value in condition.texts if isinstance(value, str) else value in (condition.numbers or ())
 
 
 def _corners(vendor: Vendor, key: Key, form: Form | None) -> list[Candidate]:
     """Return the corners of a key: absence, small numbers, and the ends of legal sets, conditions and counts."""
     if key.kind == "text":
-        texts = {
-            text
-            for other in vendor.forms
-            for condition in other.when
-            if key.name in condition.keys
-            for text in condition.texts
-        }
+        conditions = [each for other in vendor.forms for each in other.when if key.name in each.keys]
+        texts = {text for condition in conditions for text in condition.texts}
         picked = vendor.variables.get(key.row_of or "")
-        chosen = {} if picked is None else picked.rows
-        return [None, *sorted(texts | chosen.keys()), "other"]
-    if key.kind == "other":
-        return [None, 1]
+        return [None, *sorted(texts | (set() if picked is None else picked.rows.keys())), "other"]
     if key.kind != "amount":
-        return [None]
+        return [None, 1] if key.kind == "other" else [None]
     numbers = dict.fromkeys(itertools.islice(_ends(key, vendor.forms if form is None else (form,)), MAX_CORNERS))
     zero = [0] if key.zero == "number" else []
     return [None, *numbers, *zero, 1, 2, 100 if "cores" in key.dimensions else 16]

@@ -1,8 +1,9 @@
 """Keys → request: read a container's keys by the rules of their vendor, with defaults, to a settled request."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -38,15 +39,14 @@ from webhook.quantity import Number, bytes_text, ceil_to, counted_in, exact_text
 from webhook.reasons import Denied, Finding, Reason, Step, deny, instead_of
 from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, Dimension, Memory, Percent, Request, Size
 
+_AMOUNTS: Final[tuple[Dimension, ...]] = ("memory", "cores")
+
 
 class Reader(Struct):
     """The keys of one container, their form, and the results of reading them so far.
 
     Attributes:
         vendor, form, key_values, largest_card, container: what is read, and where.
-        row: the row that the names imply; None without one.
-        corrections: keys whose number the vendor raises, with the raised number.
-        findings: ignored keys, corrections and roundings.
     """
 
     vendor: Vendor
@@ -54,9 +54,9 @@ class Reader(Struct):
     key_values: KeyValues
     largest_card: int
     container: str
-    row: Row | None
-    corrections: dict[str, Number] = {}
-    findings: list[Finding] = []
+    row: Row | None  # the row that the names imply; None without one
+    corrections: dict[str, Number] = {}  # keys whose number the vendor raises, with the raised number
+    findings: list[Finding] = []  # ignored keys, corrections and roundings
 
     def present(self, dimension: Dimension) -> list[KeyValue]:
         """Return the keys that specify a dimension; the first one counts."""
@@ -64,15 +64,10 @@ class Reader(Struct):
 
     def counted(self, dimension: Dimension) -> KeyValue | None:
         """Return the key of a dimension that counts, and report others beside it; None if no key specifies it."""
-        counted: KeyValue | None = None
-        for name in self.vendor.by_dimension[dimension]:
-            if name not in self.key_values:
-                continue
-            if counted is not None:
-                self.report_ignored(self.present(dimension)[1:], counted)
-                break
-            counted = self.key_values[name]
-        return counted
+        present = self.present(dimension)
+        if len(present) > 1:
+            self.report_ignored(present[1:], present[0])
+        return present[0] if present else None
 
     def legal(self, key: Key, entry: KeyValue, number: Number) -> Number:
         """Return the number of a key, or its part for each device, or the legal one to which the vendor rounds it."""
@@ -263,7 +258,7 @@ def _counts(vendor: Vendor, key_values: KeyValues, defaults: Defaults) -> list[i
     derived = [form.devices for form in vendor.forms if form.reads and isinstance(form.devices, Derived)]
     counts = [int(-(-key_values[each.key].number // each.per)) for each in derived if each.key in key_values]
     counts += [key_values[name].number.__ceil__() for name in vendor.by_dimension["devices"] if name in key_values]
-    if "devices" in defaults and isinstance(defaults["devices"].value, int):
+    if "devices" in defaults:
         counts.append(defaults["devices"].value)
     return list(dict.fromkeys((*counts, 1)))
 
@@ -283,14 +278,20 @@ def _completion(asked: _Asked, key_values: KeyValues, defaults: Defaults, device
         return None
     rest = {dimension: default for dimension, default in defaults.items() if dimension not in applied}
     reading = _read_form(asked, form, extended, rest)
-    if not _completes(asked, form, key_values, added, reading, applied=applied, devices=devices) or (
+    specified, request = reading.specified - applied.keys(), reading.request
+    if request.devices != devices and any(form.keys[name].total for name in added):
+        return None
+    for whole, reduced in itertools.permutations(_AMOUNTS):
+        all_of_it = whole in specified and getattr(request, whole) == ALL
+        if all_of_it and reduced in applied and applied[reduced].value != ALL:
+            return None
+    if not _all_count(vendor, form, key_values, added, reading) or (
         "devices" in defaults and divides(vendor, form, key_values)
     ):
         return None
-    specified = reading.specified - applied.keys()
     # By its exact value: another vendor may be able to express what these keys round.
     values = {name: default.value for name, default in applied.items() if name != "devices"}
-    request = replace(reading.request, **values)
+    request = replace(request, **values)
     if not asked.home:
         return replace(reading, specified=specified, request=request, filled={**applied, **reading.filled})
     spelled = _spelled_out(asked, extended, reading)
@@ -304,28 +305,6 @@ def _completion(asked: _Asked, key_values: KeyValues, defaults: Defaults, device
         added={**added, **spelled.added},
         spelled=spelled.spelled or spelled.request,
     )
-
-
-def _completes(
-    asked: _Asked,
-    form: Form,
-    key_values: KeyValues,
-    added: KeyValues,
-    reading: Reading,
-    *,
-    applied: Defaults,
-    devices: int,
-) -> bool:
-    """Whether keys for defaults change nothing of what keys specify: a total over as many devices, all of a device."""
-    request, specified = reading.request, reading.specified - applied.keys()
-    if request.devices != devices and any(form.keys[name].total for name in added):
-        return False
-    pairs: tuple[tuple[Dimension, Dimension], ...] = (("memory", "cores"), ("cores", "memory"))
-    for whole, reduced in pairs:
-        all_of_it = whole in specified and getattr(request, whole) == ALL
-        if all_of_it and reduced in applied and applied[reduced].value != ALL:
-            return False
-    return _all_count(asked.vendor, form, key_values, added, reading)
 
 
 def _all_count(vendor: Vendor, form: Form, key_values: KeyValues, added: KeyValues, reading: Reading) -> bool:
@@ -386,47 +365,27 @@ def _read_form(asked: _Asked, form: Form, key_values: KeyValues, defaults: Defau
         raise _no_row(reader, unknown, home=asked.home)
     if unknown is not None:  # a default does not know the size of a name
         defaults = {"devices": defaults["devices"]} if "devices" in defaults else {}
-    specified: set[Dimension] = set()
     filled: dict[Dimension, Default] = {}
-    devices = count_devices(reader)
-    if devices is not None:
-        specified.add("devices")
-    elif "devices" in defaults and _changes_nothing(reader, defaults["devices"]):
-        filled["devices"] = defaults["devices"]
-        devices = _count(defaults["devices"])
-    passed_over: tuple[Dimension, ...] = ("devices",) if devices is None and "devices" in defaults else ()
+    passed_over: tuple[Dimension, ...] = ()
+    found: dict[Dimension, Any] = {"devices": count_devices(reader)}
+    if found["devices"] is None and "devices" in defaults:
+        if defaults["devices"].value == form.absent.devices or not divides(vendor, form, key_values):
+            filled["devices"] = defaults["devices"]
+        else:
+            passed_over = ("devices",)
+    devices = filled["devices"].value if filled else found["devices"]
     devices = devices if devices is not None else form.absent.devices
-    memory, cores = amount_of(reader, "memory", devices), amount_of(reader, "cores", devices)
-    whole = ALL in {memory, cores}  # beside all of one, a default would reduce the other
-    if memory is not None:
-        specified.add("memory")
-    elif "memory" in defaults and not whole:
-        filled["memory"] = defaults["memory"]
-        memory = _amount(defaults["memory"])
-    if cores is not None:
-        specified.add("cores")
-    elif "cores" in defaults and not whole:
-        filled["cores"] = defaults["cores"]
-        cores = _amount(defaults["cores"])
-    request = fill_absent(Request(devices, memory, None if isinstance(cores, Size) else cores), form.absent)
+    found["memory"], found["cores"] = amount_of(reader, "memory", devices), amount_of(reader, "cores", devices)
+    specified = frozenset([dimension for dimension, value in found.items() if value is not None])
+    if defaults and ALL not in (found["memory"], found["cores"]):  # beside all of one, a default would reduce the other
+        for dimension in _AMOUNTS:
+            if found[dimension] is None and dimension in defaults:
+                filled[dimension] = defaults[dimension]
+                found[dimension] = defaults[dimension].value
+    request = fill_absent(Request(devices, found["memory"], found["cores"]), form.absent)
     if not request.settled:
         raise _incomplete(reader, request) if unknown is None else _no_row(reader, unknown, home=asked.home)
-    findings = tuple(reader.findings)
-    return Reading(form, request, frozenset(specified), reader.corrections, filled, passed_over, findings)
-
-
-def _changes_nothing(reader: Reader, default: Default) -> bool:
-    """Whether a default count leaves what keys specify as it is."""
-    form = reader.form
-    return default.value == form.absent.devices or not divides(reader.vendor, form, reader.key_values)
-
-
-def _count(default: Default) -> int | None:
-    return default.value if isinstance(default.value, int) else None
-
-
-def _amount(default: Default) -> Memory | None:
-    return None if isinstance(default.value, int) else default.value
+    return Reading(form, request, specified, reader.corrections, filled, passed_over, tuple(reader.findings))
 
 
 def _incomplete(reader: Reader, request: Request) -> Denied:

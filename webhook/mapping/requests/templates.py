@@ -122,15 +122,10 @@ def selectors_of(driver: str, key: Key, text: str) -> list[str]:
             return " || ".join(f"{attribute} == {value}" for value in quoted)
         return " || ".join(f"{attribute}.lowerAscii().contains({value})" for value in quoted)
 
-    wanted, others = _wanted_and_others(key, text)
-    return [*([any_of(wanted)] if wanted else []), *([f"!({any_of(others)})"] if others else [])]
-
-
-def _wanted_and_others(key: Key, text: str) -> tuple[list[str], list[str]]:
-    """The values that a list selects, and those that it excludes, as the driver spells them."""
     values = text.split(",")
     wanted = [_replaced(key, value) for value in values if not value.startswith("!")]
-    return wanted, [_replaced(key, value[1:]) for value in values if value.startswith("!")]
+    others = [_replaced(key, value[1:]) for value in values if value.startswith("!")]
+    return [*([any_of(wanted)] if wanted else []), *([f"!({any_of(others)})"] if others else [])]
 
 
 def _replaced(key: Key, text: str) -> str:
@@ -146,8 +141,6 @@ def _quoted(value: str) -> str:
 
 _ESCAPE: Final = "\\U"
 _VALUE: Final = re.compile(r"(?:== |contains\()'([^'\\]*)'")
-
-
 _PLAIN: Final = frozenset(string.ascii_letters + string.digits + " ._-+:/")
 """What stands for itself between the quotes of CEL; everything else is escaped."""
 

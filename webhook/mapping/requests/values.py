@@ -41,25 +41,19 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
     """The meaning of a container's keys.
 
     Attributes:
-        form: the form of the keys.
-        request: the settled request.
-        specified: the dimensions that the keys, or their form, specify.
-        corrections: keys whose number the vendor raises, with the raised number.
-        filled: the dimensions from defaults.
-        passed_over: the dimensions whose default no key can express, or would change what is specified.
-        findings: ignored keys, corrections and roundings.
-        added: keys for the defaults, if the request stays in this vendor's keys.
         spelled: the request of the keys with `added`, which may round a default up; None: equal to `request`.
     """
 
-    form: Form
-    request: Request
-    specified: frozenset[Dimension]
-    corrections: Mapping[str, Number]
-    filled: Defaults
-    passed_over: tuple[Dimension, ...]
-    findings: tuple[Finding, ...]
-    added: KeyValues = {}
+    form: Form  # the form of the keys
+    request: Request  # the settled request
+    specified: frozenset[Dimension]  # the dimensions that the keys, or their form, specify
+    corrections: Mapping[str, Number]  # keys whose number the vendor raises, with the raised number
+    filled: Defaults  # the dimensions from defaults
+    passed_over: tuple[
+        Dimension, ...
+    ]  # the dimensions whose default no key can express, or would change what is specified
+    findings: tuple[Finding, ...]  # ignored keys, corrections and roundings
+    added: KeyValues = {}  # keys for the defaults, if the request stays in this vendor's keys
     spelled: Request | None = None
 
 
