@@ -2,7 +2,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 COMMAND := .venv/.command
 INSTALLED := .venv/.installed
-SHARED = --numprocesses auto --dist loadgroup --no-loadscope-reorder
+# On a control plane most is waiting, however many cores there are.
+WORKERS = 3
+SHARED = --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 HOURS = --override-ini timeout=1200
 PURE = not controlplane and not node and not systems and not browser
 
@@ -24,6 +26,7 @@ help: ## list the targets
 run: $(COMMAND) ## serve without a cluster, send the examples through it, say what became of each; DIFF=1 shows it
 	@$(BIN)/python examples/run.py $(if $(DIFF),--diff)
 
+test coverage part-long: WORKERS = auto
 test: check ## every check, and every test that needs nothing but Python
 	$(BIN)/pytest $(SHARED) -m '$(PURE) and not long'
 

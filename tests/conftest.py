@@ -3,14 +3,14 @@
 import asyncio
 import gc
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any
 
 import hypothesis
 import pytest
 from blockbuster import blockbuster_ctx
 
-from tests.sharing import ByCluster, in_order, workers
+from tests.sharing import ByCluster, in_order
 from tests.waiting import turns
 
 pytest_plugins = ["pytester", "tests.controlplane.fixtures", "tests.remembering", "tests.second_try"]
@@ -60,10 +60,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """As many processes as pay."""
-    return workers()
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """One process more than there are cores: in some tests most is waiting."""
+    return (yield) + 1
 
 
 @pytest.hookimpl(optionalhook=True)

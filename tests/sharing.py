@@ -3,7 +3,6 @@
 The groups of pytest-xdist 3.8 (`xdist_group`) are lost beside pytest 9.2, which no longer reads what xdist writes them to.
 """
 
-import os
 from typing import Any, Final
 
 import pytest
@@ -34,11 +33,6 @@ class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
         if all(tests.values()):
             del self.assigned_work[node][scope]
         self._reschedule(node)
-
-
-def workers() -> int:
-    """How many processes: one more than there are cores, for in some tests most is waiting."""
-    return (os.cpu_count() or 1) + 1
 
 
 def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
