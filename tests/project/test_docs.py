@@ -84,7 +84,7 @@ WRITTEN: Final = [
 
 PORTS: Final = ("8443", "8080")
 MARK: Final = "=== status"
-PATIENCE: Final = 100
+PATIENCE: Final = 500
 """Seconds for the commands of one page; the longest page needs three."""
 
 _FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

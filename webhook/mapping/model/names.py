@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Final
 
 from webhook.labels import PREFIX
@@ -53,6 +54,11 @@ class Names:
         """The literal beginnings of all patterns."""
         return tuple({pattern.prefix for pattern in self.patterns})
 
+    @cached_property
+    def _runs(self) -> tuple[tuple[str, tuple[_Pattern, ...]], ...]:
+        """The patterns in their order, neighbours with one beginning together."""
+        return tuple((prefix, tuple(run)) for prefix, run in itertools.groupby(self.patterns, attrgetter("prefix")))
+
     def possible(self, keys: Iterable[str]) -> list[str]:
         """The keys that some vendor may read, in their order: most keys of a pod belong to none."""
         exact, beginnings = self.exact, self.beginnings
@@ -66,13 +72,14 @@ class Names:
         if not key.startswith(self.beginnings):
             return ()
         owners: list[Owner] = []
-        for pattern in self.patterns:
-            # Comparing the literal ends takes a tenth of the time of the expression.
-            if not key.startswith(pattern.prefix) or not key.endswith(pattern.suffix):
+        for prefix, run in self._runs:
+            if not key.startswith(prefix):
                 continue
-            if (groups := pattern.regex.groups(key)) is not None:
-                binding = tuple((name, groups[name.replace("-", "_")]) for name, _ in pattern.owner.binding)
-                owners.append(Owner(pattern.owner.vendor, pattern.owner.key_name, binding))
+            for pattern in run:
+                # Comparing the literal end takes a tenth of the time of the expression.
+                if key.endswith(pattern.suffix) and (groups := pattern.regex.groups(key)) is not None:
+                    binding = tuple((name, groups[name.replace("-", "_")]) for name, _ in pattern.owner.binding)
+                    owners.append(Owner(pattern.owner.vendor, pattern.owner.key_name, binding))
         return tuple(owners)
 
 
