@@ -26,7 +26,7 @@ MAX_ANNOTATIONS: Final = 128 * 1024
 refuses more than 256 KiB in all (``TotalAnnotationSizeLimitB``)."""
 
 MAX_NAMES: Final = 8 * 1024
-"""The most extended resources that are looked at: no node has so many, and with more a pod counts as one that requests."""
+"""The most extended resources, labels or annotations that are looked at: no pod has so many, and with more it requests."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -44,7 +44,8 @@ def requests_something(pod: Pod, policy: Policy) -> bool:
     if isinstance(pod, OverfullPod):
         return policy.marks_of_requests.among(pod.maps)
     for texts, read in ((metadata.labels, policy.labels), (metadata.annotations, policy.annotations)):
-        if texts and [key for key in read.possible(texts) if read.owners(key)]:
+        possible = read.possible(texts or ())
+        if len(possible) > MAX_NAMES or any(map(read.owners, possible)):
             return True
     sides = [side for each in resources for side in (each.limits, each.requests) if side]
     every = {name for side in sides for name in side if "/" in name}
