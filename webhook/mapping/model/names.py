@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
@@ -57,7 +58,7 @@ class Names:
     @cached_property
     def _runs(self) -> tuple[tuple[str, tuple[_Pattern, ...]], ...]:
         """The patterns in their order, neighbours with one beginning together."""
-        return tuple((prefix, tuple(run)) for prefix, run in itertools.groupby(self.patterns, attrgetter("prefix")))
+        return tuple((prefix, tuple(run)) for prefix, run in groupby(self.patterns, attrgetter("prefix")))
 
     def possible(self, keys: Iterable[str]) -> list[str]:
         """The keys that some vendor may read, in their order: most keys of a pod belong to none."""
