@@ -19,7 +19,7 @@ MODES = ("enforce", "warn", "audit", "enfroce")
 @few_or_all
 def test_trace_has_the_decision(most: int) -> None:
     """The trace holds what `decide` returns, and what it would return if the namespace enforced."""
-    for at, folder in enumerate(FOLDERS):
+    for at, folder in enumerate(FOLDERS[:: 8 if most == 1 else 1]):
         for mode in in_turn(MODES, at, most):
             with naming(f"{folder.name} in mode {mode}"):
                 assert_traced(folder, mode)

@@ -1,4 +1,4 @@
-"""Resource claims on a real API server, which validates and stores them: beside a request, in another container, alone."""
+"""Resource claims on a real API server, which validates and stores them: those without keys, and those we write."""
 
 from typing import Any
 
@@ -8,14 +8,13 @@ from tests.decisions.test_cases import CASES, decided
 from tests.yaml_text import load_yaml
 from webhook.request import ClaimTemplate, template_name
 
-from .cluster import Cluster, annotated, comparable, denial
+from .cluster import Cluster, denial
 from .examples import Example
 
 pytestmark = pytest.mark.controlplane
 
 SHARE = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000"}}
 CLAIM = {"claims": [{"name": "gpu", "request": "one"}]}
-CLASS = {"limits": {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": "1"}}
 # The defaults of the feature gates DynamicResourceAllocation and DRAExtendedResource: pkg/features/kube_features.go.
 CLAIMS = pytest.mark.kubernetes("1.34", why="older API servers drop resource claims")
 CLASSES = pytest.mark.kubernetes("1.36", why="older API servers refuse device classes as names of resources")
@@ -33,48 +32,6 @@ def claiming(*containers: dict[str, Any], claims: bool = True) -> Example:
         spec["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "claiming"}, "spec": spec}
     return Example("claiming", pod, "shares")
-
-
-def test_a_class_beside_a_request_is_denied(cluster: Cluster) -> None:
-    """In one container; the message says what to write instead."""
-    answer = cluster.submit(claiming({"limits": {**SHARE["limits"], **CLASS["limits"]}}, claims=False))
-    message = denial(answer)
-    assert answer.status == 422
-    assert "VGW324" in message
-    assert "keep one of them" in message
-
-
-@CLAIMS
-def test_a_claim_beside_a_request_is_reported(cluster: Cluster) -> None:
-    """In one container: the pod does not say of which class it is."""
-    answer = cluster.submit(claiming({**SHARE, **CLAIM}))
-    assert answer.accepted()["spec"]["containers"][0]["resources"]["claims"] == CLAIM["claims"]
-    (warning,) = [warning for warning in answer.warnings if warning.startswith("VGW112")]
-    assert "beside nvidia.com/gpu" in warning
-
-
-@CLAIMS
-def test_in_another_container_it_is_stored_as_it_was_written(cluster: Cluster) -> None:
-    """The other container gets its share; one warning speaks of the claim."""
-    answer = cluster.submit(claiming(SHARE, CLAIM))
-    share, claim = answer.accepted()["spec"]["containers"]
-    assert "LD_PRELOAD" in {variable["name"] for variable in share["env"]}
-    assert claim["resources"] == CLAIM
-    assert "env" not in claim
-    assert answer.body["spec"]["resourceClaims"] == [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
-    assert sum(warning.startswith("VGW112") for warning in answer.warnings) == 1
-
-
-@pytest.mark.parametrize(
-    "claimed", [pytest.param(CLAIM, id="claim", marks=CLAIMS), pytest.param(CLASS, id="class", marks=CLASSES)]
-)
-def test_alone_it_is_none_of_ours(cluster: Cluster, claimed: dict[str, Any]) -> None:
-    """Stored as where no webhook is: no default, no shim, no scheduler, nothing reported."""
-    pod = claiming(claimed, claims=claimed is CLAIM)
-    answer = cluster.submit(pod)
-    assert comparable(answer.accepted()) == cluster.untreated(pod)
-    assert not annotated(answer.body)
-    assert answer.warnings == ()
 
 
 OF_SHARES = {"limits": {"deviceclass.resource.kubernetes.io/share.gpu.nvidia.com": "1"}}

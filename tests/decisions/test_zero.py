@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.decisions.test_any_to_any import CONTEXT, SOURCES, policy_for, resource_names
-from tests.decisions.test_keys import CASES, meaning, pod_of
+from tests.decisions.test_any_to_any import CONTEXT, SOURCES, policy_for
+from tests.decisions.test_keys import pod_of
 from tests.generators.requests import PATTERNED
 from tests.naming import naming
 from webhook.admission import Decision, decide
@@ -48,19 +48,3 @@ def test_amounts_of_zero_request_nothing(name: str) -> None:
         with naming(f"{name} {case}"):
             decision = decided(case, policy)
             assert (decision.denial, decision.warnings, decision.patch_json, decision.status) == (None, (), b"", {})
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_zeros_of_others_change_nothing(name: str) -> None:
-    """Every other vendor's resources, all 0, beside the requests of one: they mean the same, and are refused alike."""
-    for number, case in enumerate(CASES[name], start=1):
-        if case.get("means", "known") == "known":
-            continue
-        with naming(f"{name} {number}: {case['source']}"):
-            policy = policy_for(name, json.dumps({"extends": name, **case["with"]}) if "with" in case else "")
-            others = [{key for key, _ in resource_names(vendor)} for vendor in policy.in_force if vendor.name != name]
-            zeros = {key: 0 for keys in others if keys.isdisjoint(case.get("limits", {})) for key in keys}
-            assert zeros
-            decision = decided({**case, "limits": {**case.get("limits", {}), **zeros}}, policy)
-            assert decision.denial is None, decision.denial
-            assert meaning(decision.status) == case["means"]
