@@ -63,22 +63,14 @@ class Guard(Strict):
         None, description="instead of `env`: the path on the node that a container mounts, or several"
     )
     lifts: Literal["truthy"] | Annotated[list[Long], Field(max_length=SOME)] | None = None
-    unless: list[Long] | None = told(
-        "every value except these lifts the limit; what the shim itself writes never does", max_length=SOME
-    )
+    unless: list[Long] | None = told("every value but these lifts; the shim's own never does", max_length=SOME)
     source: Source | None = Field(
         None, alias="from", description="instead of `lifts` and `unless`: any value from this source"
     )
     action: Literal["deny", "strip", "warn", "allow"] = "deny"
-    whole: bool = told(
-        "also in containers with whole devices: it shows them the devices of others, or breaks what the system "
-        "puts beside theirs, too",
-        default=False,
-    )
+    whole: bool = told("also beside whole devices: it shows others, or breaks what is beside them", default=False)
     hides: bool = told("the values in `unless` hide the requested devices from a container", default=False)
-    anywhere: bool = told(
-        "a variable: also in the other containers of a pod with a share, where it lifts that, too", default=False
-    )
+    anywhere: bool = told("a variable: also in other containers of a pod with a share", default=False)
     named: Name | None = Field(
         None, alias="list", description="instead of all other keys: the built-in list of a library or container runtime"
     )

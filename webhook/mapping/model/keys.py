@@ -98,12 +98,8 @@ class Variable(Strict):
         "the possible values, and what a device of each name contains"
     )
     others: ValuePattern | None = told("pattern of names that are known, but whose content is not")
-    possible: ValuePattern | None = told(
-        "pattern of names that the system's configuration may add: unknown ones are no near misses"
-    )
-    write: Texts | None = told(
-        "the values that may be written. If no key contains the variable: the row of every device"
-    )
+    possible: ValuePattern | None = told("pattern of names that a configuration may add: these are no near misses")
+    write: Texts | None = told("the values that may be written; if no key contains the variable, one: the row of all")
     model: Texts | None = told("models of the cluster's devices, as in the rows; without it any model is possible")
     why: Long | None = told("why `write` has to be configured, if no key contains the variable")
 
@@ -178,9 +174,7 @@ class KeyRule(Strict):
         alias="unit",
     )
     total: bool | None = told("the number is the total of all devices, not per device")
-    legal: WrittenNumbers | None = told(
-        "legal numbers per device; of a text key its legal texts; 0: see `zero`", alias="values"
-    )
+    legal: WrittenNumbers | None = told("legal numbers per device, or legal texts; 0: see `zero`", alias="values")
     steps: Positive | None = told("written numbers are multiples of this; others may be read", alias="step")
     round: Literal["up", "down"] | None = told("how the vendor rounds other numbers; without it they are denied")
 
@@ -198,38 +192,20 @@ class Key(KeyRule):
     resource: Texts | None = told("resource name, or several spellings, of which the first is written")
     label: Texts | None = None
     annotation: Texts | None = None
-    node_selector: Texts | None = told(
-        "key of the pod's nodeSelector: read, never written; `is` must be `text` or `other`"
-    )
+    node_selector: Texts | None = told("key of the pod's nodeSelector, only read; `is` must be `text` or `other`")
     claim: Short | None = told(
         "in a mapping with `claim`: `count`, or the name of a capacity, as a resource claim requests it; with "
         "`is: text` that of an attribute of the driver",
         min_length=1,
     )
-    borrows: ExactNames | None = told(
-        "resource name of another vendor, which means this in containers that keys of this vendor request for: "
-        "read, and never written"
-    )
-    in_pods: dict[Short, Long] = told(
-        "with `borrows`: text key → the text with which it means this in all containers of a pod", {}, max_length=FEW
-    )
+    borrows: ExactNames | None = told("another vendor's resource name, which means this beside keys of this one")
+    in_pods: dict[Short, Long] = told("text key → text with which all containers mean this", {}, max_length=FEW)
     requests: list[Long] = told("of a text in an annotation: the texts that request by themselves", [], max_length=FEW)
-    unset: Annotated[int, Field(ge=0, le=MOST)] | None = told(
-        "of a capacity: what is written for a request without a limit of it; without it, nothing"
-    )
-    omitted: Annotated[int, Field(ge=0, le=MOST)] | None = told(
-        "of a capacity: what a claim without it gets from the driver; without it, all that is not shared"
-    )
-    counted: bool = told(
-        "false, of a capacity: the driver has none of that name, and only the shim limits it, in its variables",
-        default=True,
-    )
-    selects: Literal["model", "uuid"] | None = told(
-        "for an attribute: what of a device it names; the pod's annotations in `selects` become its value"
-    )
-    replace: dict[Short, Short] = told(
-        "of an attribute: parts of the value that the driver spells otherwise", {}, max_length=FEW
-    )
+    unset: Annotated[int, Field(ge=0, le=MOST)] | None = told("of a capacity: what is written without a limit")
+    omitted: Annotated[int, Field(ge=0, le=MOST)] | None = told("of a capacity: what a claim without it gets")
+    counted: bool = told("false: a capacity that the driver lacks, and only the shim limits", default=True)
+    selects: Literal["model", "uuid"] | None = told("of an attribute: for which annotations of `selects`")
+    replace: dict[Short, Short] = told("of an attribute: parts that the driver spells otherwise", {}, max_length=FEW)
     of_zero: Literal["unset", "number"] | None = told(
         "what 0 means beside other amounts: `unset`, as if it were left out, or `number`, as any other; without "
         "it a count is no device, what `values` excludes is a number, and everything else is unset",
@@ -241,13 +217,8 @@ class Key(KeyRule):
     ) = Field(alias="is", description="what it specifies")
     why: Long | None = told("with `unit: null`: why it has to be configured")
     note: Long | None = told("a sentence for people about what is easily misunderstood")
-    differs: Long | None = told(
-        "where the unit depends on the cluster: a clause about what to configure, with which the denial of a size "
-        "that is too large ends"
-    )
-    retired: Long | None = told(
-        "current versions of the system no longer read it: a sentence about that for the warning"
-    )
+    differs: Long | None = told("where the unit depends on the cluster: a clause for denials about what to configure")
+    retired: Long | None = told("current versions no longer read it: a sentence about that for the warning")
     unreported: Long | None = told(
         "what to write instead of a resource that no node reports where the system is installed: a request that "
         "keeps or gets it is denied; a translation from it is not"
@@ -258,13 +229,8 @@ class Key(KeyRule):
         "integer",
     )
     listed: bool = told("a list with one entry for each container, by position", default=False, alias="list")
-    request_key: KeyText | None = told(
-        "a second key, the request where this one is the limit: either is read, both are written; if they differ, "
-        "the request is not translated"
-    )
-    ceiling: Ceiling | None = told(
-        "it allows more than another key requests; if they differ, the request is not translated"
-    )
+    request_key: KeyText | None = told("a second key, the request beside this limit; if they differ, no translation")
+    ceiling: Ceiling | None = told("it allows more than another key requests; if they differ, no translation")
     row_of: Short | None = told("for a text key: the variable whose row it selects")
     plain_names: Texts | None = told(
         "those of the names that the maker's own device plugin serves as whole devices, without this system",
@@ -352,12 +318,8 @@ class Form(Strict):
     )
     deny: Long | None = None
     leave: Long | None = told("a container with this form stays unchanged; the reason as a sentence")
-    unlimited: Long | None = told(
-        "the vendor does not enforce a limit in this form: a sentence about that for the warning"
-    )
-    isolated: bool = told(
-        "the hardware isolates what is requested: only by order it becomes a share that software limits", default=False
-    )
+    unlimited: Long | None = told("the vendor enforces no limit in this form: a sentence about that for the warning")
+    isolated: bool = told("the hardware isolates it: by order alone it becomes a share", default=False)
     devices: Whole | Derived | None = None
     memory: MemoryAmount | None = None
     cores: CoresAmount | None = None

@@ -78,9 +78,7 @@ class FilledEmptyDir(Strict):
     size_limit: Short
     image: Long = Field(description="of the init container, with its digest")
     pull_policy: PullPolicy = "IfNotPresent"
-    folder: Long | None = told(
-        "the folder in the image that is copied, by its `sh` and `cp`; fails if a file is missing"
-    )
+    folder: Long | None = told("the folder of the image that `sh` and `cp` copy; they fail if a file is missing")
     command: list[Long] | None = told(
         "in place of `folder`: copies the library to `mountPath` and fails if it cannot; runs as any user",
         min_length=1,
@@ -129,9 +127,7 @@ class LibraryPath(Strict):
 
     prefix: list[Long] = Field(min_length=1, max_length=FEW)
     image_default: list[Long] = Field([], max_length=FEW)
-    if_unset: Literal["write", "leave"] = told(
-        "in a container without `LD_LIBRARY_PATH`; leave: the image's own value stays in force", "write"
-    )
+    if_unset: Literal["write", "leave"] = told("without `LD_LIBRARY_PATH`; leave: the image keeps its own", "write")
     variable: KeyText | None = told("a variable of the shim's own, written in place of `LD_LIBRARY_PATH`")
 
 
@@ -162,17 +158,11 @@ class Shim(Strict):
     mounted_by: Long | None = told("label (key=value) of DaemonSets whose device plugin mounts this library itself")
     limit: Literal["env", "plugin"] | None = told("what sets the limit: variables, or the device plugin")
     forms: list[KeyText] | None = told("only for requests with these forms", max_length=SOME)
-    needs: list[Literal["memory", "cores"]] = told(
-        "dimensions that must be sizes (or percent of cores); otherwise the webhook adds no shim", [], max_length=FEW
-    )
+    needs: list[Literal["memory", "cores"]] = told("without whose limits no shim is added", [], max_length=FEW)
     unmet: Literal["plugin", "deny"] = "plugin"
     delivery: list[Delivery] = Field(["none"], max_length=FEW)
-    architectures: list[KeyText] = told(
-        "of nodes, the default first; `{arch}` in deliveries stands for that of the pod", [], max_length=FEW
-    )
-    files: list[Long] = told(
-        "what a copied folder must have, beside the files that are loaded first", [], max_length=FEW
-    )
+    architectures: list[KeyText] = told("of nodes, the default first, for `{arch}` in deliveries", [], max_length=FEW)
+    files: list[Long] = told("what a copied folder must have, beside what is loaded first", [], max_length=FEW)
     state: State | None = None
     library_path: LibraryPath | None = None
     preload: Preload | None = None
@@ -184,20 +174,14 @@ class Shim(Strict):
         {},
         max_length=SOME,
     )
-    env_if_unset: dict[KeyText, Long] = told(
-        "variables that a container's own `env` may set otherwise, but neither its `envFrom` nor its image",
-        {},
-        max_length=SOME,
-    )
+    env_if_unset: dict[KeyText, Long] = told("variables that only a container's `env` may replace", {}, max_length=SOME)
 
 
 class Unlimited(Strict):
     """Why the vendor limits no share to what it requests, and the pods whose shares it does limit."""
 
     why: Long = Field(description="a sentence about that for the warning")
-    unless: dict[Short, Long] = told(
-        "text key → the text in the pod, or in `place`, with which shares are limited", {}, max_length=FEW
-    )
+    unless: dict[Short, Long] = told("text key → the text in the pod or `place` of limited shares", {}, max_length=FEW)
 
 
 class Defaults(Strict):
@@ -229,9 +213,7 @@ class Place(Strict):
     """What a pod needs to be scheduled to the vendor's devices."""
 
     scheduler: KeyText | None = Field(None, min_length=1)
-    schedulers: list[Annotated[KeyText, Field(min_length=1)]] = told(
-        "further schedulers of the vendor", [], max_length=FEW
-    )
+    schedulers: list[Annotated[KeyText, Field(min_length=1)]] = told("further schedulers", [], max_length=FEW)
     conflict: Literal["keep", "override", "deny"] = told("what happens if the pod names another scheduler", "keep")
     runtime_class_name: Annotated[str, Field(pattern=_DNS, max_length=_MAX_DOMAIN)] | None = None
     node_selector: dict[LabelKey, LabelValue] = Field({}, max_length=FEW)
@@ -250,12 +232,8 @@ class Claim(Strict):
 
     driver: DomainName = Field(description="the driver of the devices")
     device_class: DomainName = Field(alias="class", description="the DeviceClass of shares")
-    whole_class: DomainName | None = told(
-        "the DeviceClass of whole devices, which are requested without capacities; without it, `class`"
-    )
-    further_classes: list[DomainName] = told(
-        "other DeviceClasses of these devices: beside them, nobody requests a share by keys", [], max_length=FEW
-    )
+    whole_class: DomainName | None = told("the DeviceClass of whole devices, without capacities; by default `class`")
+    further_classes: list[DomainName] = told("others of these devices: no share by key beside them", [], max_length=FEW)
     distinct: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=32)] | None = told(
         "the attribute of the driver that differs between all devices: those of a claim are never the same"
     )
@@ -263,9 +241,7 @@ class Claim(Strict):
         "the attribute that is equal for all requests of a claim on one device, if the driver keeps them apart: "
         "containers that their system puts on one device become requests of one claim; without it, they are denied"
     )
-    partitions: Name | None = told(
-        "the mapping with the claims of partitions: a request whose name has a row there is written in it"
-    )
+    partitions: Name | None = told("the mapping with claims of partitions, for requests of a name that has a row there")
 
 
 class NodeLabels(Strict):
@@ -306,9 +282,7 @@ class CheckedSource(Strict):
         description="the files or pages that were read"
     )
     missing: Long | None = told("what could not be found in public")
-    adds: list[Short] = told(
-        "of a version later than a release: the keys and variables that no release has yet", [], max_length=FEW
-    )
+    adds: list[Short] = told("of a version after a release: keys and variables that none has yet", [], max_length=FEW)
 
 
 class KnownName(Strict):
@@ -356,9 +330,7 @@ class Mapping(Strict):
     vendor: Name
     family: Name = Field(description="the hardware family; `any` for a vendor without hardware of its own")
     about: Long | None = None
-    aliases: list[Name] = told(
-        "other names by which settings, annotations and options may call the vendor", [], max_length=FEW
-    )
+    aliases: list[Name] = told("other names for settings, annotations and options", [], max_length=FEW)
     system: Short | None = told(
         "the system whose scheduler and device plugin serve the keys, as messages name it; by default that of the "
         "first source",
@@ -369,35 +341,19 @@ class Mapping(Strict):
     forms: list[Form] = Field(min_length=1, max_length=SOME)
     defaults: Defaults = Defaults()
     translate_to: Name | None = None
-    drop: list[Literal["memory", "cores"]] = told(
-        "as a target: the dimensions that may be dropped, with a warning", [], max_length=FEW
-    )
+    drop: list[Literal["memory", "cores"]] = told("of targets: what may be dropped, with a warning", [], max_length=FEW)
     containers: Literal["any", "one", "equal", "shared"] = told(
         "one: at most one container of a pod has a request; equal: all requests of a pod are equal, because the "
         "system adds them up; shared: all containers share one request",
         "any",
     )
-    excludes: list[KeyText] = told(
-        "resource names that no container of a pod with a request may have: the system takes no such pod",
-        [],
-        max_length=FEW,
-    )
+    excludes: list[KeyText] = told("resource names that no container of a requesting pod may have", [], max_length=FEW)
     one_device: bool = told("all containers of a pod use the same device", default=False)
-    init_containers: Literal["served", "ignored", "denied"] = told(
-        "ignored: requests of init containers are never written; denied: nor read", "served"
-    )
-    native_sidecars: Literal["served", "freed"] = told(
-        "freed: counted as an init container that ends: others may be given its devices while it runs", "served"
-    )
-    unlimited: Long | Unlimited | None = told(
-        "the vendor limits no share to what it requests: a sentence about that for the warning"
-    )
-    copies: Name | None = told(
-        "a vendor whose request may be repeated in these keys in the same container, if both mean the same"
-    )
-    allowed_with: dict[Name, Long] = told(
-        "vendors whose keys may be in the same container → why such a container stays unchanged", {}, max_length=FEW
-    )
+    init_containers: Literal["served", "ignored", "denied"] = told("ignored: never written; denied: nor read", "served")
+    native_sidecars: Literal["served", "freed"] = told("freed: others may get their devices while they run", "served")
+    unlimited: Long | Unlimited | None = told("the vendor does not limit shares: a sentence about that for the warning")
+    copies: Name | None = told("a vendor whose request these keys may repeat in a container, if both mean the same")
+    allowed_with: dict[Name, Long] = told("vendors beside it in a container → why it is left alone", {}, max_length=FEW)
     config_maps: LabelKey | None = told(
         "the annotation with which the system's own webhook names the ConfigMaps that its scheduler creates for a "
         "pod: references to them are removed if the request is translated"
@@ -414,22 +370,14 @@ class Mapping(Strict):
         {},
         max_length=SOME,
     )
-    card_labels: list[LabelKey] = told(
-        "node labels that name the device, for all vendors of the hardware family", [], max_length=FEW
-    )
-    largest_device: Amount | None = told(
-        "the memory of the largest device that is sold, for all vendors of the hardware family"
-    )
+    card_labels: list[LabelKey] = told("node labels that name the device, for all of the family", [], max_length=FEW)
+    largest_device: Amount | None = told("the memory of the largest device that is sold, for all of the family")
     node_labels: NodeLabels = told(
         "labels of nodes with what they have, for all vendors of the family: `check --pre` proposes by them",
         NodeLabels.model_construct(devices=None, memory=None),
     )
-    counts_parts: bool = told(
-        "a count is one of parts, several of which may lie on one device, not of devices", default=False
-    )
-    shared_names: list[SharedName] = told(
-        "names of other vendors under which this one may serve its devices; `check` looks for them", [], max_length=FEW
-    )
+    counts_parts: bool = told("a count is of parts, several of which may be on one device", default=False)
+    shared_names: list[SharedName] = told("others' names that it may serve; `check` looks for them", [], max_length=FEW)
     reports: Annotated[list[KeyText | GatedName], Field(max_length=FEW)] | None = told(
         "the resources of keys that nodes report where the newest release of the system is installed as by its "
         "chart, or with what it `needs`; if no key is a resource, others that they need. One with variables, spelled as by "
@@ -444,13 +392,9 @@ class Mapping(Strict):
         "whole devices, too, as the system itself does; `allow`, none",
         "shares",
     )
-    owned: list[KeyText | OwnedLabel] = told(
-        "patterns of annotations and labels that only a scheduler may write", [], max_length=MANY
-    )
+    owned: list[KeyText | OwnedLabel] = told("annotations and labels that only a scheduler writes", [], max_length=MANY)
     owned_by: list[Long] = told("the users (service accounts) that may write them", [], max_length=SOME)
-    hints: list[KeyText] = told(
-        "patterns of annotations that have no effect after a translation, which a warning reports", [], max_length=MANY
-    )
+    hints: list[KeyText] = told("annotations that a translation makes void, with a warning", [], max_length=MANY)
     selects: Selects = told(
         "annotations that a target with claims obeys, if it has keys with `selects`",
         Selects.model_construct(model=None, not_model=None, uuid=None, not_uuid=None),

@@ -327,13 +327,19 @@ def _shim(model: schema.Shim) -> Shim:
     path = model.library_path or schema.LibraryPath.model_construct(prefix=[], image_default=[])
     prefix, whole_path = ":".join(path.prefix), ":".join((*path.prefix, *path.image_default))
     own_path = None if path.variable is None else {"name": path.variable, "value": prefix}
-    variables = _variables(model, path)
-    if_unset = _if_unset(model, variables)
+    written = {} if model.audit is None else {LD_AUDIT: ":".join(model.audit.files)}
+    written |= {} if path.variable is None else {path.variable: prefix}
+    variables = tuple(ShimVariable(*each) for each in (written | model.env).items())
+    # Those of a document that is extended give way to the variables of the one that extends it.
+    taken = re.compile("|".join(re.escape(each.pattern).replace(r"\*", "[0-9]+") for each in variables) or "(?!)")
+    if_unset = {name: value for name, value in model.env_if_unset.items() if taken.fullmatch(name) is None}
     preload = () if model.preload is None else tuple(model.preload.prefix)
     needed = ((LD_PRELOAD, preload), (LD_LIBRARY_PATH, prefix and own_path is None))
     loader = [name for name, is_needed in needed if is_needed]
     by_architecture = {name: _deliveries(_in_architecture(model, name)) for name in model.architectures}
     deliveries = next(iter(by_architecture.values()), _deliveries(model))
+    injected = deliveries if model.mode == "inject" else ()
+    mounts = [(each.library, mount["mountPath"]) for each in injected for mount in each.mounts]
     key, _, value = (model.mounted_by or "").partition("=")
     return Shim(
         document=model,
@@ -344,7 +350,7 @@ def _shim(model: schema.Shim) -> Shim:
         leave_unset=path.if_unset == "leave",
         preload=preload,
         own_path=own_path,
-        covers=frozenset(_covered(deliveries) if model.mode == "inject" else ()),
+        covers=frozenset((PRELOAD_FILE, library) for library, path in mounts if path == PRELOAD_FILE),
         variables=variables,
         indexed=tuple(variable for variable in variables if variable.indexed),
         if_unset=if_unset,
@@ -356,23 +362,6 @@ def _shim(model: schema.Shim) -> Shim:
         f"assumed to be {':'.join(path.image_default) or 'empty'}: set it in the pod if the image needs another",
         path_before_env_from={"name": LD_LIBRARY_PATH, "value": f"{prefix}:{absolute(LD_LIBRARY_PATH)}"},
     )
-
-
-def _variables(model: schema.Shim, path: schema.LibraryPath) -> tuple[ShimVariable, ...]:
-    written = {} if model.audit is None else {LD_AUDIT: ":".join(model.audit.files)}
-    written |= {} if path.variable is None else {path.variable: ":".join(path.prefix)}
-    return tuple(ShimVariable(*each) for each in (written | model.env).items())
-
-
-def _if_unset(model: schema.Shim, variables: tuple[ShimVariable, ...]) -> dict[str, str]:
-    """Those of a document that is extended give way to the variables of the one that extends it."""
-    taken = re.compile("|".join(re.escape(each.pattern).replace(r"\*", "[0-9]+") for each in variables) or "(?!)")
-    return {name: value for name, value in model.env_if_unset.items() if taken.fullmatch(name) is None}
-
-
-def _covered(deliveries: tuple[Delivery, ...]) -> Iterator[tuple[str, str]]:
-    mounts = ((each.library, mount["mountPath"]) for each in deliveries for mount in each.mounts)
-    yield from ((path, library) for library, path in mounts if path == PRELOAD_FILE)
 
 
 def _unit(text: str) -> Number:
@@ -402,10 +391,7 @@ def _delivery(model: schema.Delivery, shim: schema.Shim) -> Delivery:
     state = shim.state
     if state is not None:
         volumes.append({"name": state.volume, "emptyDir": dict(state.empty_dir)})
-        mounts += [
-            {"name": state.volume, "mountPath": mount_path, "subPath": sub_path}
-            for mount_path, sub_path in state.mounts.items()
-        ]
+        mounts += [{"name": state.volume, "mountPath": at, "subPath": sub} for at, sub in state.mounts.items()]
     names = {volume["name"] for volume in volumes} | {posixpath.basename(mount["mountPath"]) for mount in mounts}
     marks = ("\\", *sorted(name for name in names if not any(other in name for other in names - {name})))
     installer = _installer(library, shim) if isinstance(library, schema.FilledEmptyDir) else None
@@ -414,16 +400,14 @@ def _delivery(model: schema.Delivery, shim: schema.Shim) -> Delivery:
 
 
 def _volume_source(library: schema.DeliveryVolume) -> PodEntry:
-    match library:
-        case schema.HostPath():
-            return {"hostPath": {"path": library.path, "type": library.type}}
-        case schema.ImageVolume():
-            return {"image": {"reference": library.reference, "pullPolicy": library.pull_policy}}
-        case schema.FilledEmptyDir():
-            return {"emptyDir": {"sizeLimit": library.size_limit}}
-        case schema.CsiVolume():
-            attributes = {"volumeAttributes": dict(library.attributes)} if library.attributes else {}
-            return {"csi": {"driver": library.driver, "readOnly": True, **attributes}}
+    if isinstance(library, schema.HostPath):
+        return {"hostPath": {"path": library.path, "type": library.type}}
+    if isinstance(library, schema.ImageVolume):
+        return {"image": {"reference": library.reference, "pullPolicy": library.pull_policy}}
+    if isinstance(library, schema.FilledEmptyDir):
+        return {"emptyDir": {"sizeLimit": library.size_limit}}
+    attributes = {"volumeAttributes": dict(library.attributes)} if library.attributes else {}
+    return {"csi": {"driver": library.driver, "readOnly": True, **attributes}}
 
 
 def _copy_command(folder: str, mount_path: str, shim: schema.Shim) -> list[str]:
@@ -545,22 +529,19 @@ def _delivery_problems(model: schema.Shim) -> Iterator[Problem]:
 def _volume_problems(volume: schema.DeliveryVolume, *path: str | int) -> Iterator[Problem]:
     yield from _unlike("volume", volume.volume, *path, "volume")
     yield from _unlike("path", volume.mount_path, *path, "mountPath")
-    match volume:
-        case schema.HostPath():
-            yield from _unlike("path", volume.path, *path, "path")
-        case schema.ImageVolume():
-            yield from _unlike("image", volume.reference, *path, "reference")
-            yield from _unlike("folder", volume.sub_path, *path, "subPath")
-        case schema.CsiVolume():
-            pass
-        case schema.FilledEmptyDir():
-            yield from _unlike("image", volume.image, *path, "image")
-            if (volume.folder is None) == (volume.command is None):
-                message = "has not exactly one of `folder` and `command`"
-                yield Problem(message, path, "write the library's folder in the image as `folder`")
-            yield from _unlike("path", volume.folder, *path, "folder")
-            for key, amount in (("sizeLimit", volume.size_limit), ("cpu", volume.cpu), ("memory", volume.memory)):
-                yield from _quantity_problems(amount, *path, key)
+    if isinstance(volume, schema.HostPath):
+        yield from _unlike("path", volume.path, *path, "path")
+    if isinstance(volume, schema.ImageVolume):
+        yield from _unlike("image", volume.reference, *path, "reference")
+        yield from _unlike("folder", volume.sub_path, *path, "subPath")
+    if isinstance(volume, schema.FilledEmptyDir):
+        yield from _unlike("image", volume.image, *path, "image")
+        if (volume.folder is None) == (volume.command is None):
+            message = "has not exactly one of `folder` and `command`"
+            yield Problem(message, path, "write the library's folder in the image as `folder`")
+        yield from _unlike("path", volume.folder, *path, "folder")
+        for key, amount in (("sizeLimit", volume.size_limit), ("cpu", volume.cpu), ("memory", volume.memory)):
+            yield from _quantity_problems(amount, *path, key)
 
 
 def _quantity_problems(text: str, *path: str | int) -> Iterator[Problem]:
@@ -616,15 +597,14 @@ def _loader_problems(model: schema.Shim) -> Iterator[Problem]:
                 yield Problem(message, ("delivery", index), "use another delivery, or `preload.prefix`")
     seen: set[str] = set()
     for key, name, entries in (
-        ("libraryPath", "prefix", path.prefix if path is not None else ()),
-        ("libraryPath", "imageDefault", path.image_default if path is not None else ()),
-        ("preload", "prefix", preload.prefix if preload is not None else ()),
-        ("audit", "files", model.audit.files if model.audit is not None else ()),
+        ("libraryPath", "prefix", path.prefix if path else ()),
+        ("libraryPath", "imageDefault", path.image_default if path else ()),
+        ("preload", "prefix", preload.prefix if preload else ()),
+        ("audit", "files", model.audit.files if model.audit else ()),
     ):
         for index, entry in enumerate(entries):
-            yield from _unlike(
-                "path", entry.replace("/$LIB/", "/lib/") if key == "preload" else entry, key, name, index
-            )
+            plain = entry.replace("/$LIB/", "/lib/") if key == "preload" else entry
+            yield from _unlike("path", plain, key, name, index)
             if entry in seen:
                 yield Problem(f"{entry} is listed twice", (key, name, index))
             seen.add(entry)
@@ -657,30 +637,30 @@ def _unit_problems(model: schema.Shim) -> Iterator[Problem]:
 
 
 def _env_problems(model: schema.Shim) -> Iterator[Problem]:
-    for name, value in model.env.items():
-        path: FieldPath = ("env", name)
-        yield from _name_problems(name.replace(INDEX, "0", 1), path)
-        if INDEX in value and INDEX not in name:
-            yield Problem("{index} needs a variable for each device", path, f"write such as `{name}_{INDEX}`")
-        plain = model.env.get(name.replace(f"_{INDEX}", ""), value)
-        if plain != value and INDEX not in value:
-            yield Problem(f"the variable for all devices is {plain!r}, not {value!r}", path, "write the same in both")
-        for placeholder in PLACEHOLDER.findall(value):
-            if placeholder not in PLACEHOLDERS:
-                known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-                yield Problem(f"{{{placeholder}}} is not known", path, f"write one of {known}")
-        if re.search("[{}]", PLACEHOLDER.sub("", value)):
-            yield Problem("unmatched brace", path)
-        yield from _reference_problems(value, path)
-    for name, value in model.env_if_unset.items():
-        if name != LD_AUDIT:
-            yield from _name_problems(name, ("envIfUnset", name))
-        yield from _reference_problems(value, ("envIfUnset", name))
+    for section, variables in (("env", model.env), ("envIfUnset", model.env_if_unset)):
+        for name, value in variables.items():
+            if section == "env":
+                yield from _variable_problems(name, value, model)
+            elif name != LD_AUDIT:
+                yield from _name_problems(name, (section, name))
+            if "$(" in value:
+                yield Problem("the user decides the value of `$(…)`", (section, name), "write the value itself")
 
 
-def _reference_problems(value: str, path: FieldPath) -> Iterator[Problem]:
-    if "$(" in value:
-        yield Problem("the user decides the value of `$(…)`", path, "write the value itself")
+def _variable_problems(name: str, value: str, model: schema.Shim) -> Iterator[Problem]:
+    path: FieldPath = ("env", name)
+    yield from _name_problems(name.replace(INDEX, "0", 1), path)
+    if INDEX in value and INDEX not in name:
+        yield Problem("{index} needs a variable for each device", path, f"write such as `{name}_{INDEX}`")
+    plain = model.env.get(name.replace(f"_{INDEX}", ""), value)
+    if plain != value and INDEX not in value:
+        yield Problem(f"the variable for all devices is {plain!r}, not {value!r}", path, "write the same in both")
+    for placeholder in PLACEHOLDER.findall(value):
+        if placeholder not in PLACEHOLDERS:
+            known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+            yield Problem(f"{{{placeholder}}} is not known", path, f"write one of {known}")
+    if re.search("[{}]", PLACEHOLDER.sub("", value)):
+        yield Problem("unmatched brace", path)
 
 
 def _name_problems(name: str, path: FieldPath) -> Iterator[Problem]:

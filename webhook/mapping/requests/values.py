@@ -83,9 +83,9 @@ def bound_in(key_values: KeyValues) -> dict[str, str]:
 def row_of(vendor: Vendor, key_values: KeyValues) -> tuple[Row | None, KeyValue | None]:
     """Return the row that the names imply, and the key whose value has no row although its variable has rows."""
     for variable in vendor.variables.values():
+        if variable.everywhere and variable.write:
+            return variable.rows.get(variable.write[0]), None
         if variable.everywhere:
-            if variable.write:
-                return variable.rows.get(variable.write[0]), None
             continue
         for entry in key_values.values():
             chosen = name_in(vendor, entry, variable)
@@ -125,8 +125,10 @@ def number_for(key: Key, value: int | Memory, devices: int) -> Number | None:
         amount: Number = value
     elif value is UNLIMITED or key.unit is None or key.sized is not isinstance(value, Size):
         return None
-    else:
-        amount = _divided(value.bytes if isinstance(value, Size) else value.value, key.unit)
+    else:  # of whole numbers without a fraction where there is none, which is much faster
+        amount = value.bytes if isinstance(value, Size) else value.value
+        exact = type(amount) is int and type(key.unit) is int and amount % key.unit == 0
+        amount = amount // key.unit if exact else Fraction(amount) / key.unit
     number = ceil_to(amount, key.step)
     if key.values is not None:
         legal = key.values.ceil(number)
@@ -134,13 +136,6 @@ def number_for(key: Key, value: int | Memory, devices: int) -> Number | None:
         if number not in key.values:
             return None
     return simplest(number * devices) if key.total else number
-
-
-def _divided(number: Number, by: Number) -> Number:
-    """A quotient; of whole numbers without a fraction where there is none, which is much faster."""
-    if type(number) is int and type(by) is int and number % by == 0:
-        return number // by
-    return Fraction(number) / by
 
 
 def value_of(key: Key, dimension: Dimension, number: Number) -> Memory:

@@ -65,9 +65,7 @@ def write(
     """
     reasons: list[str] = []
     contradictions: list[str] = []
-    for form in target.forms:
-        if not form.reads or not (form.write or named):
-            continue
+    for form in (form for form in target.forms if form.reads and (form.write or named)):
         contradiction = _contradiction(form, request)
         if contradiction is not None:
             contradictions.append(contradiction)
