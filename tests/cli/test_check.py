@@ -283,14 +283,6 @@ def test_data() -> None:
     }
 
 
-@pytest.mark.parametrize("option", ["--values", "--mappings", "--settings"])
-def test_options_that_need_files(run: Run, option: str) -> None:
-    """An installation is examined under the policy that is in force there."""
-    result = run("check", option, "x")
-    assert result.exit_code == 1
-    assert f"{option} applies to files: name them, or remove it" in result.stderr
-
-
 def test_without_a_cluster(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing says where the API server is, that is a usage error, and nothing is printed as a finding."""
     result = run("check", "--kubeconfig", "/nowhere")

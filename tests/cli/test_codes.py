@@ -73,7 +73,12 @@ def test_one_code(run: Run, reason: Reason) -> None:
 
 
 def test_unknown_code(run: Run) -> None:
-    """A usage error that names near ones."""
-    result = run("codes", "VGW019")
-    assert result.exit_code == 1
-    assert "VGW019 is not a reason code; did you mean" in result.stderr
+    """A usage error that names near ones, and no others."""
+    for given, hint in (
+        ("VWG101", "did you mean VGW101?"),
+        ("near_mis", "did you mean near_miss?"),
+        ("VGW999", "`vgpu-webhook codes` lists them"),
+    ):
+        result = run("codes", given)
+        assert result.exit_code == 1
+        assert f"{given} is not a reason code; {hint}" in result.stderr

@@ -249,18 +249,35 @@ def test_other_kinds(run: Run) -> None:
     where = "spec.pytorchReplicaSpecs.Worker.template.spec.other[0].more.limits.nvidia.com/gpumem"
     rest = f"x/train: not judged: {where} is outside of every pod template and pod spec found in it\n"
     result = run("mutate", "-f", "-", "-o", "json", stdin=unlike)
-    assert (result.exit_code, result.stderr) == (0, f"{DEFAULT}warning: {rest}")
+    assert (result.exit_code, result.stderr) == (1, f"{DEFAULT}error: {rest}")
+    for command in (("mutate", "-f"), ("explain", "-f"), ("preview", "-f"), ("check",)):
+        for option, level in (("--strict", "error"), ("--no-strict", "warning")):
+            result = run(*command[:1], option, *command[1:], "-", stdin=unlike)
+            told = result.stderr.removeprefix(DEFAULT).replace("stdin: ", "")
+            assert (result.exit_code, told) == (int(level == "error"), f"{level}: {rest}")
+            assert where not in result.stdout  # it is told once
     for command in ("mutate", "explain"):
-        result = run(command, "-f", "-", "--strict", stdin=unlike)
-        assert (result.exit_code, result.stderr.removeprefix(DEFAULT)) == (1, f"error: {rest}")
-        assert run(command, "-f", "-", "--strict", stdin=job).exit_code == 0
+        assert run(command, "-f", "-", stdin=job).exit_code == 0
         unmatched = run(
             command, "-f", "-", "--template-path", path, "--template-path", "spec.x", stdin=f"{job}---\n{unlike}"
         )
         message = "error: --template-path spec.x: matches no pod template or pod spec\n"
         assert (unmatched.exit_code, unmatched.stdout, unmatched.stderr) == (1, "", message)
-        assert run(command, "-f", "-", "--template-path", path, stdin=f"{unlike}---\n{job}").exit_code == 0
-    assert where in run("explain", "-f", "-", stdin=unlike).stdout
+        lenient = run(command, "-f", "-", "--no-strict", "--template-path", path, stdin=f"{unlike}---\n{job}")
+        assert lenient.exit_code == 0
+    report = json.loads(run("explain", "-f", "-", "-o", "json", stdin=unlike).stdout)
+    assert report["objects"][0]["unjudged"] == [rest.partition(": ")[2].rstrip()]
+
+
+def test_which_file(run: Run, tmp_path: Path) -> None:
+    """Of several files, each message names its own."""
+    (tmp_path / "good.yaml").write_text(POD)
+    (tmp_path / "wrong.yaml").write_text(POD.replace("nvidia.com/gpu:", "nvidia.com/gpux:"))
+    (tmp_path / "outside.yaml").write_text("apiVersion: v1\nkind: A\nspec: {template: {limits: {nvidia.com/gpu: 1}}}\n")
+    lines = run("mutate", "-f", str(tmp_path)).stderr.splitlines()
+    errors = sorted(line for line in lines if line.startswith("error: "))
+    assert errors[0].startswith(f"error: {tmp_path}/outside.yaml: a/?: not judged: "), errors
+    assert errors[1].startswith(f"error: {tmp_path}/wrong.yaml: pod/demo: VGW313: "), errors
 
 
 def test_the_rest_of_a_stream(run: Run) -> None:

@@ -168,16 +168,33 @@ def test_a_namespace_needs_a_cluster(run: Run) -> None:
 @pytest.mark.parametrize(
     "text, message",
     [
-        (VALUES + "setings: {}\n", "values.yaml: setings: is no value of the chart (did you mean `settings`?)"),
+        (VALUES + "setings: {}\n", "values.yaml:3: setings: is no value of the chart (did you mean `settings`?)"),
         ("shim: {mode: plugin}\n", "values.yaml: settings.bareDevices: is not set, and the chart requires it"),
-        (VALUES.replace("target:", "traget:"), "values.yaml:1: traget: unknown key 'traget' (did you mean `target`?)"),
-        ("shim: {mode: plugn}\nsettings: {tarqet: a}\n", "values.yaml: shim.mode: is 'plugn' (did you mean `plugin`?)"),
-        ("shim: {mode: plugn}\nsettings: {tarqet: a}\n", "values.yaml:2: tarqet: unknown key 'tarqet'"),
+        (
+            VALUES.replace("target:", "traget:"),
+            "values.yaml:1: settings.traget: unknown key 'traget' (did you mean `target`?)",
+        ),
+        (
+            "shim: {mode: plugn}\nsettings: {tarqet: a}\n",
+            "values.yaml:1: shim.mode: is 'plugn' (did you mean `plugin`?)",
+        ),
+        ("shim: {mode: plugn}\nsettings: {tarqet: a}\n", "values.yaml:2: settings.tarqet: unknown key 'tarqet'"),
         (
             VALUES.replace("nvidia", "hamii"),
-            "values.yaml:1: target: no vendor is called 'hamii' (did you mean `hami`?)",
+            "values.yaml:1: settings.target: no vendor is called 'hamii' (did you mean `hami`?)",
         ),
-        (f"{VALUES}mappings:\n  nvidia:\n    plaec: {{}}\n", "values.yaml:5: plaec: unknown key 'plaec'"),
+        (
+            f"{VALUES}mappings:\n  nvidia:\n    plaec: {{}}\n",
+            "values.yaml:5: mappings.nvidia.plaec: unknown key 'plaec'",
+        ),
+        (
+            f"{VALUES}mappings:\n  mine.yaml: |\n    extends: nvidia\n",
+            "values.yaml:4: mappings.mine.yaml: must be a map (write the document itself below the name of its vendor",
+        ),
+        (
+            VALUES.replace("plugin", "plugin, vendors: [hami]"),
+            "values.yaml:2: shim.vendors[0]: 'hami' is not a built-in mapping (it is an alias: write `nvidia`)",
+        ),
         ("a: 1\n---\nb: 2\n", "values.yaml: contains more than one document"),
     ],
 )
@@ -187,6 +204,32 @@ def test_invalid_values(run: Run, values: Path, text: str, message: str) -> None
     result = run("mutate", "-f", "-", "--values", "values.yaml", stdin=POD)
     assert (result.exit_code, result.stdout) == (1, "")
     assert f"error: {message}" in result.stderr
+
+
+def test_invalid_values_of_several_files(run: Run, values: Path) -> None:
+    """The file and line of the last one that has the value."""
+    (values / "more.yaml").write_text("# over the others\nsettings: {target: hamii}\n")
+    result = run("mutate", "-f", "-", "--values", "values.yaml", "--values", "more.yaml", stdin=POD)
+    assert result.stderr == "error: more.yaml:2: settings.target: no vendor is called 'hamii' (did you mean `hami`?)\n"
+
+
+def test_check_of_values(run: Run, values: Path) -> None:
+    """Alone by the option, merged as by Helm; or among files, which it does not change: each by itself."""
+    both = run("check", "--values", "values.yaml", "--values", "more.yaml")
+    assert (both.exit_code, both.output) == (0, "policy: values.yaml, more.yaml over the chart's values\nvalid\n")
+    alone = run("check", "values.yaml")
+    assert (alone.exit_code, alone.stdout.splitlines()[1]) == (0, "valid: 1 values file")
+    (values / "pod.yaml").write_text(POD)
+    assert run("check", ".").stderr == (
+        "error: more.yaml: settings.bareDevices: is not set, and the chart requires it (write `whole`, or `share` for the "
+        "default size of each mapping)\nerror: more.yaml: shim.mode: is not set, and the chart requires it (write "
+        "`plugin` if the device plugin mounts the enforcing library, or else `inject`)\n"
+    )
+    (values / "values.yaml").write_text(VALUES.replace("nvidia", "hamii"))
+    message = "error: values.yaml:1: settings.target: no vendor is called 'hamii' (did you mean `hami`?)\n"
+    for arguments in (("values.yaml",), ("--values", "values.yaml")):
+        result = run("check", *arguments)
+        assert (result.exit_code, result.stderr) == (1, message)
 
 
 def test_files_that_are_not_there(run: Run, values: Path) -> None:

@@ -153,7 +153,8 @@ def test_what_other_values_would_change(run: Run, tmp_path: Path) -> None:
         assert "wrong" not in printed[output].stdout
     assert "\n3 templates that would change: 0 unchanged, 3 changed, 0 denied\nothers: 2\n" in printed["table"].stdout
     data = json.loads(printed["json"].stdout)
-    assert data["policy"].endswith(f"; then policy: {other} over the chart's values")
+    assert not data["policy"].startswith("policy")
+    assert data["policy"].endswith(f"; then {other} over the chart's values")
     first = data["pods"][0]
     assert first["before"]["effects"] == ["default filled", "other scheduler", "shim"]
     assert first["effects"] == ["default filled", "translated", "other scheduler"]

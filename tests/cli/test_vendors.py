@@ -125,6 +125,7 @@ def test_a_document_is_a_start_for_ones_own(run: Run, tmp_path: Path) -> None:
 
 def test_unknown_vendor(run: Run) -> None:
     """A usage error that names the known ones."""
+    assert "no vendor is called 'ilu': did you mean `iluvatar`?" in run("vendors", "ilu").stderr
     result = run("vendors", "nonsense")
     assert result.exit_code == 1
     assert "no vendor is called 'nonsense': known are aliyun, amd, " in result.stderr

@@ -20,7 +20,8 @@ from webhook.admission import decide
 from webhook.cli.manifests.files import Manifest, read_stream
 from webhook.cli.manifests.preview import NextPod, next_pods, preview_pods
 from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate
-from webhook.cli.policy_source import documents_from
+from webhook.cli.options import PolicyOptions
+from webhook.cli.policy_source import sourced_policy
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
@@ -77,8 +78,9 @@ class Becomes:
 @cache
 def policy_of(name: str) -> Policy:
     """The policy of the values for HAMi with the changes of a name."""
-    mappings, settings = documents_from([ROOT / "examples/values/hami.yaml"])
-    return build_policy(mappings, Document(SETTINGS, {**settings.data, **POLICIES[name]}, {}))
+    sourced = sourced_policy(PolicyOptions(values=(ROOT / "examples/values/hami.yaml",)))
+    assert sourced.settings is not None
+    return build_policy(sourced.mappings, Document(SETTINGS, {**sourced.settings.data, **POLICIES[name]}, {}))
 
 
 @cache

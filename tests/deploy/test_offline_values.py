@@ -7,8 +7,9 @@ import pytest
 import yaml
 
 from tests.yaml_text import load_yaml_all
+from webhook.cli.manifests.files import read_manifests
 from webhook.cli.options import PolicyOptions
-from webhook.cli.policy_source import documents_from, sourced_policy
+from webhook.cli.policy_source import documents_of, merged_values, sourced_policy
 from webhook.cli.terminal import Failure
 from webhook.mapping.document.strict_yaml import parse
 
@@ -112,7 +113,8 @@ def rendered(helm: Chart, files: list[Path]) -> tuple[dict[str, Any], Any]:
 def test_documents_are_those_of_helm(name: str, tmp_path: Path, helm: Chart) -> None:
     """The same mappings and settings, whatever is merged, removed and written by the templates."""
     files = written(RENDERED[name], tmp_path)
-    mappings, settings = documents_from(files)
+    read = [manifest for file in files for manifest in read_manifests(file.read_bytes(), str(file))]
+    mappings, settings = documents_of(merged_values(read), "values")
     expected, expected_settings = rendered(helm, files)
     assert [each.data for each in mappings] == [expected[vendor] for vendor in sorted(expected)]
     assert settings.data == expected_settings
@@ -135,13 +137,3 @@ def test_helm_rejects_the_same(name: str, tmp_path: Path, helm: Chart) -> None:
     with pytest.raises(Failure) as failure:
         sourced_policy(PolicyOptions(values=tuple(files)))
     assert all(str(tmp_path) in message for message in failure.value.messages)
-
-
-def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
-    """If there is only one; of several, the message names the value."""
-    (alone,) = written([BASE + "mappings:\n  nvidia:\n    defaults:\n      memory: 1Gi"], tmp_path)
-    (mapping,), settings = documents_from([alone])
-    assert (mapping.source, mapping.lines["defaults", "memory"]) == (str(alone), 6)
-    assert settings.lines["bareDevices",] == 1
-    (mapping,), settings = documents_from([alone, alone])
-    assert (mapping.source, mapping.lines) == (f"{alone}, {alone}: mappings.nvidia", {})

@@ -3,7 +3,7 @@
 import functools
 import itertools
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -295,14 +295,21 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
         help="Path of further pod templates or pod specs, * for any key: spec.replicaSpecs.*.template. Repeatable.",
     )
 
-    strict = click.option(
-        "--strict", is_flag=True, help="End with exit code 1 if a request for a GPU is in no pod that was found."
-    )
-
     def add(command: Command) -> Command:
-        return files(namespace(policy_options(target(template_paths(strict(command))))))
+        return files(namespace(policy_options(target(template_paths(strict_option(command))))))
 
     return add
+
+
+def strict_option(command: Command) -> Command:
+    """Give a command the option ``--strict``, which is the default, and ``--no-strict``."""
+    option = click.option(
+        "--strict/--no-strict",
+        default=True,
+        show_default=True,
+        help="Of manifests: whether a request for a GPU that is in no pod is an error, or a warning.",
+    )
+    return option(command)
 
 
 def end(outcome: "Simulated", *, denied: bool, strict: bool) -> None:
@@ -317,9 +324,14 @@ def end(outcome: "Simulated", *, denied: bool, strict: bool) -> None:
         tell(f"warning: {warning}")
     for error in outcome.errors:
         tell(f"error: {error}")
-    for text in outcome.unjudged:
-        tell(f"{'error' if strict else 'warning'}: {text}")
+    tell_unjudged(outcome.unjudged, strict=strict)
     if outcome.errors or (strict and outcome.unjudged):
         sys.exit(FOUND)
     if denied:
         sys.exit(DENIED)
+
+
+def tell_unjudged(texts: Iterable[str], *, strict: bool) -> None:
+    """Print the requests that nothing judged, as ``--strict`` says."""
+    for text in texts:
+        tell(f"{'error' if strict else 'warning'}: {text}")

@@ -8,7 +8,7 @@ import difflib
 import functools
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -105,14 +105,12 @@ def sourced_policy(options: PolicyOptions, *, silent: bool = False) -> SourcedPo
 
 def _from_files(options: PolicyOptions) -> SourcedPolicy:
     if options.values:
-        mappings, settings = documents_from(options.values)
+        read = [manifest for path in options.values for manifest in _read(path)]
         try:
-            policy = build_policy(mappings, settings)
+            policy, mappings, settings = policy_of_values(read, _names(options.values))
         except MappingError as error:
             raise Failure(map(str, error.problems)) from error
-        return SourcedPolicy(
-            f"{', '.join(map(str, options.values))} over the chart's values", policy, mappings, settings
-        )
+        return SourcedPolicy(f"{_names(options.values)} over the chart's values", policy, mappings, settings)
     default, own = _default(), options.settings
     if options.mappings is None and own is None:
         return default
@@ -129,7 +127,7 @@ def _from_files(options: PolicyOptions) -> SourcedPolicy:
 @cache
 def _default() -> SourcedPolicy:
     """Return the policy without any option: one that the chart accepts, and that changes least."""
-    mappings, settings = _documents(_merged(chart_values(), _LEAST), "the default policy", {})
+    mappings, settings = documents_of(_merged(chart_values(), _LEAST), "the default policy")
     return SourcedPolicy(DEFAULT, build_policy(mappings, settings), mappings, settings)
 
 
@@ -185,27 +183,52 @@ def chart_values() -> Mapping[str, Any]:
     return manifest.data
 
 
-def documents_from(files: Sequence[Path]) -> tuple[list[Document], Document]:
-    """Return the mappings and the settings of an installation with these files of values.
+def _names(files: Sequence[Path]) -> str:
+    return ", ".join(map(str, files))
+
+
+def merged_values(read: Iterable[Manifest]) -> dict[str, Any]:
+    """Merge files of values over the chart's own, as Helm does."""
+    # Among themselves first: null for a map in one file, and the map in a later one, leave the chart's own values in it.
+    return _merged(chart_values(), functools.reduce(_merged, (manifest.data for manifest in read), {}))
+
+
+def policy_of_values(read: Sequence[Manifest], source: str) -> tuple[Policy, list[Document], Document]:
+    """Return the policy, the mappings and the settings of an installation with these values, the later over the earlier.
+
+    Args:
+        read: the files of values.
+        source: their names.
 
     Raises:
-        Failure: a file cannot be read, is no file of values, or the chart would reject it.
+        MappingError: the chart or the webhook would reject them; each problem with the file, line and path of the value.
     """
-    read = [manifest for path in files for manifest in _read(path)]
-    # Among themselves first: null for a map in one file, and the map in a later one, leave the chart's own values in it.
-    values = _merged(chart_values(), functools.reduce(_merged, (manifest.data for manifest in read), {}))
-    source = ", ".join(map(str, files))
+    values = merged_values(read)
     problems = list(_problems(values, source))
-    # A line is known only if one file says everything.
-    lines = read[0].lines if len(read) == 1 else {}
     try:
-        if not problems:
-            return _documents(values, source, lines)
         if not any(problem.message.startswith("must be ") for problem in problems):
-            build_policy(*_documents(values, source, lines))
+            mappings, settings = documents_of(values, source)
+            policy = build_policy(mappings, settings)
+            if not problems:
+                return policy, mappings, settings
     except MappingError as error:
         problems += error.problems
-    raise Failure(map(str, problems))
+    raise MappingError([_located(problem, values, read, source) for problem in problems])
+
+
+def _located(problem: Problem, values: Mapping[str, Any], read: Sequence[Manifest], source: str) -> Problem:
+    """Return a problem of values, or of a document made from them, with the file, line and path of the value."""
+    path = problem.path
+    if problem.source != source:
+        part, _, vendor = problem.source.removeprefix(f"{source}: ").partition(".")
+        path = (part, *filter(None, [vendor]), *path)
+        if vendor and vendor not in values[part]:
+            path = ("shim", "vendors", values["shim"]["vendors"].index(vendor))  # the document was made for it
+    for length in range(len(path), 0, -1):
+        for manifest in reversed(read):
+            if path[:length] in manifest.lines:
+                return replace(problem, path=path, source=manifest.source, line=manifest.lines[path[:length]])
+    return replace(problem, path=path, source=source, line=None)
 
 
 def _read(path: Path) -> list[Manifest]:
@@ -261,7 +284,8 @@ def _problems(values: Mapping[str, Any], source: str) -> Iterator[Problem]:
 def _problems_of_mapping(vendor: str, mapping: Any, source: str) -> Iterator[Problem]:
     path: FieldPath = ("mappings", vendor)
     if not isinstance(mapping, dict):
-        yield Problem("must be a map", path, source=source)
+        hint = "write the document itself below the name of its vendor: `mappings: {VENDOR: {…}}`"
+        yield Problem("must be a map", path, hint, source)
     elif _VENDOR.fullmatch(vendor) is None:
         hint = "write at most 63 lower-case letters, digits and hyphens, no hyphen first or last"
         yield Problem("is not a name of a vendor", path, hint, source)
@@ -275,9 +299,8 @@ def _unknown(path: tuple[str, ...], known: Collection[str], source: str) -> Prob
     return Problem("is no value of the chart", path, f"did you mean `{near[0]}`?" if near else None, source)
 
 
-def _documents(
-    values: Mapping[str, Any], source: str, lines: Mapping[FieldPath, int]
-) -> tuple[list[Document], Document]:
+def documents_of(values: Mapping[str, Any], source: str) -> tuple[list[Document], Document]:
+    """Return the mappings and the settings that the chart makes of its values; the source of each ends in its path."""
     settings, mappings, shim = dict(values["settings"]), dict(values["mappings"]), values["shim"]
     if shim.get("mode") == "inject":
         settings.setdefault("podSecurityDefault", "privileged")
@@ -289,13 +312,12 @@ def _documents(
 
     def document(kind: str, path: FieldPath, data: Mapping[str, Any], head: Mapping[str, Any]) -> Document:
         text = json.dumps({"apiVersion": API_VERSION, "kind": kind, **head, **data}, ensure_ascii=False)
-        where = {each[len(path) :]: line for each, line in lines.items() if each[: len(path)] == path}
-        place = source if where else f"{source}: {'.'.join(map(str, path))}"
+        place = f"{source}: {'.'.join(map(str, path))}"
         try:
             (parsed,) = parse(text, place)
         except MappingError as error:  # with the lines of a text that nobody sees
             raise MappingError([replace(each, source=place, line=None) for each in error.problems]) from error
-        return Document(place, parsed.data, where)
+        return Document(place, parsed.data, {})
 
     return [
         document(

@@ -6,7 +6,7 @@ the corrected pod is not denied.
 
 import difflib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -89,12 +89,10 @@ def _containers(slot: Slot, policy: Policy, denial: Finding) -> Iterator[Contain
         yield _replace(container, env=msgspec.Raw(msgspec.json.encode(others)))
     elif reason is Reason.NEAR_MISS and container.resources is not None:
         beside = [*(container.resources.limits or {}), *(container.resources.requests or {})]
-        near = policy.near_miss(inside, sorted(beside))
-        if near is not None and near.meant and not near.choices:
+        found = {key: _meant(key, beside, policy) for key in beside if not policy.resources.owners(key)}
+        if found.get(inside):
             sides = (container.resources.limits, container.resources.requests)
-            limits, requests = (
-                {near.meant if key == inside else key: text for key, text in (side or {}).items()} for side in sides
-            )
+            limits, requests = ({found.get(key) or key: text for key, text in (side or {}).items()} for side in sides)
             yield _replace(container, resources=Resources(limits or None, requests or None))
     elif reason is Reason.LIMIT_DIFFERS and container.resources is not None:
         limits = container.resources.limits or {}
@@ -113,6 +111,13 @@ def _containers(slot: Slot, policy: Policy, denial: Finding) -> Iterator[Contain
         # The keys of a share are only for who has requested none; a label is no resource.
         if (len(instead) == 1 or not sized) and all(policy.resources.owners(name) for name, _ in instead):
             yield functools.reduce(lambda found, each: _with_number(found, *each), instead, container)
+
+
+def _meant(name: str, beside: Sequence[str], policy: Policy) -> str | None:
+    """The one key that a name was meant to be, if the container has not got that, too."""
+    near = policy.near_miss(name, sorted(beside))
+    meant = name.lower() if near is None else "" if near.choices else near.meant
+    return meant if policy.resources.owners(meant) and meant not in beside else None
 
 
 def _sizes(name: str, quantity: QuantityText, policy: Policy) -> bool:

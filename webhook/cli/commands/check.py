@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from webhook.cli.options import PolicyOptions, in_cluster, policy_options
+from webhook.cli.options import PolicyOptions, in_cluster, policy_options, strict_option
 from webhook.cli.reports import REPORTS, CommandReport, ReportLine
 from webhook.cli.terminal import DENIED, FOUND, Failure, json_text, prose, tell
 from webhook.doctor.result import Check, FileLine, Level, Result, UnansweredError, unanswered
@@ -31,20 +31,16 @@ FILE_FORMATS: Final = ("github", "sarif")
     help="The report; github and sarif only with files.  [default: text; with files, a line for each problem]",
 )
 @click.option("--pre", is_flag=True, help="Before an installation: print the chart's values that fit the cluster.")
-@click.option(
-    "--strict/--no-strict",
-    default=True,
-    show_default=True,
-    help="With files: whether a request for a GPU that is in no pod is an error, or a warning.",
-)
+@strict_option
 def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, pre: bool, strict: bool) -> None:
-    """Check an installation; or, with FILEs, mapping and settings documents.
+    """Check an installation; or, with FILEs, mapping and settings documents, values and manifests.
 
     Without files: examines the cluster without changing it, and reports each check as passed (✓), a warning (‼) or
     failed (×), with the next command to run.
 
-    With files: checks their documents over the built-in mappings, or over the policy of --values, of --mappings and
-    --settings, or in force in the cluster of --context or --kubeconfig. Documents are plain or in ConfigMaps. Folders are read
+    With files, or options that name files: checks values of the chart, each file by itself; and documents over the built-in
+    mappings, or over the policy of --values, of --mappings and --settings, or in force in the cluster of --context or
+    --kubeconfig. Documents are plain or in ConfigMaps. Folders are read
     recursively, - is standard input. Options come first: what follows a FILE is one, too, and after -- everything is. In other
     objects, these get a warning: a DeviceClass that serves a key of a mapping, and a pod or pod template with a resource claim
     beside a GPU request in one container. What admission only records in a pod's status is a note: one line for each file. A
@@ -67,15 +63,14 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
             raise click.UsageError("--pre prints a values file for a cluster: remove files, -o and options of a policy")
         click.echo(_values_for(source), nl=False)
         return
-    if not files:
+    offline = bool(files or source.from_files)
+    if not offline:
         if output in FILE_FORMATS:
             raise click.UsageError(f"-o {output} applies to files: name them, or write -o json or -o junit")
-        if source.from_files:
-            raise click.UsageError(f"{source.from_files[0]} applies to files: name them, or remove it")
         found, title = _of_cluster(source), None
     else:
         found, title = _of_files(files, source, strict=strict)
-    if files and output is None:
+    if offline and output is None:
         _print_lines(found, title)
     else:
         click.echo(formatted(found, output or "text", title), nl=False)
@@ -86,11 +81,13 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
 def _of_files(
     files: Sequence[str], source: PolicyOptions, *, strict: bool
 ) -> tuple[list[tuple[Check[Any], Result]], str]:
-    from webhook.cli.manifests.file_checks import FILE_CHECKS, read_files
+    from webhook.cli.manifests.file_checks import FILE_CHECKS, ReadFiles, read_files
     from webhook.cli.policy_source import sourced_policy
 
     base = sourced_policy(source)
-    read = read_files(files, base.with_documents, strict=strict)
+    read = (
+        read_files(files, base.with_documents, strict=strict) if files else ReadFiles((), [], base.policy, (), strict)
+    )
     title = f"{base.title}, changed by the documents in the files" if read.documents else base.title
     return [(each, _answered(each, read)) for each in FILE_CHECKS], title
 

@@ -59,9 +59,11 @@ def codes(code: str | None, markdown: bool, output: str) -> None:
 def _known(code: str) -> Reason:
     reason = BY_CODE.get(code.upper()) or next((each for each in Reason if each.slug == code.lower()), None)
     if reason is None:
-        near = difflib.get_close_matches(code.upper(), BY_CODE, n=3)
-        hint = f"; did you mean {', '.join(near)}?" if near else ""
-        raise click.BadParameter(f"{code} is not a reason code{hint}", param_hint="VGW###")
+        known = {name.lower(): name for each in Reason for name in (each.code, each.slug)}
+        # Another number is another code, however near it is.
+        near = [] if code.lower().startswith("vgw") else difflib.get_close_matches(code.lower(), known, n=1)
+        hint = f"did you mean {', '.join(known[name] for name in near)}?" if near else "`vgpu-webhook codes` lists them"
+        raise click.BadParameter(f"{code} is not a reason code; {hint}", param_hint="VGW###")
     return reason
 
 

@@ -57,8 +57,8 @@ def explain(
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
     if (name is None) == (not files):
         raise click.UsageError("nothing to explain: name manifests with -f, or a key with --name")
-    if name is not None and (namespace, target, template_paths, strict) != (None, None, (), False):
-        options = "--namespace, --to, --template-path and --strict"
+    if name is not None and (namespace, target, template_paths, strict) != (None, None, (), True):
+        options = "--namespace, --to, --template-path and --no-strict"
         raise click.UsageError(f"{options} apply to manifests only: remove them, or --name")
     from webhook.cli.policy_source import check_target, sourced_policy
 

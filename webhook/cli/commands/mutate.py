@@ -43,8 +43,8 @@ def mutate(
 
     The first line of stderr says under which policy.
 
-    What is denied or cannot be read is not printed, the rest is. A request for a GPU outside of every pod that was found is a
-    warning, and with --strict an error.
+    What is denied or cannot be read is not printed, the rest is. A request for a GPU outside of every pod that was found is an
+    error, and with --no-strict a warning.
 
     \b
     Examples:
@@ -73,13 +73,14 @@ def mutate(
 
 def _print_messages(outcome: Simulated) -> None:
     for simulated in outcome.objects:
+        title = outcome.title_of(simulated)
         for kind, messages in (
             ("note", simulated.notes),
             ("warning", simulated.warnings),
             ("error", simulated.denials),
         ):
             for message in messages:
-                tell(f"{kind}: {simulated.title}: {message}")
+                tell(f"{kind}: {title}: {message}")
 
 
 _COLORS: Final = {"+": "green", "-": "red", "@": "cyan"}

@@ -22,7 +22,7 @@ from webhook.cli.manifests.preview import (
     preview_pods,
     readiness_of,
 )
-from webhook.cli.options import PolicyOptions, in_cluster, policy_options
+from webhook.cli.options import PolicyOptions, in_cluster, policy_options, strict_option, tell_unjudged
 from webhook.cli.terminal import DENIED, FOUND, Failure, aligned, json_text, prose, table_width
 from webhook.doctor.result import Check, Level, Result, counted
 from webhook.text import shown
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="Only what would change with these values of the chart instead. Repeatable.",
 )
+@strict_option
 @click.option("-o", "--output", type=click.Choice(["table", "markdown", "json"]), default="table", show_default=True)
 def preview(
     *,
@@ -63,6 +64,7 @@ def preview(
     source: PolicyOptions,
     changes: tuple[str, ...],
     other_values: tuple[Path, ...],
+    strict: bool,
     output: str,
 ) -> None:
     """Show what the next pods of workloads would be if their namespaces had opted in and enforced the policy.
@@ -91,15 +93,17 @@ def preview(
     own = replace(source, context=None, kubeconfig=None, release_namespace=None)
     base = sourced_policy(own if source.from_files or files else replace(source, cluster=True))
     policies = [_changed(base, changes)]
-    line = ", ".join([f"policy: {base.title}", *changes])
+    title = ", ".join([base.title, *changes])
     if other_values:
         other = sourced_policy(PolicyOptions(values=other_values))
         policies.append(other.policy)
-        line = f"{line}; then {other.line}"
-    pods, unread, checked = _of_files(files, namespace, policies) if files else _of_cluster(source, policies, namespace)
+        title = f"{title}; then {other.title}"
+    found_in = _of_files(files, namespace, policies) if files else _of_cluster(source, policies, namespace)
+    pods, unread, unjudged, checked = found_in
     found = compared(*pods) if other_values else preview_pods(pods[0])
-    click.echo(preview_text(found, line, checked, output), nl=False)
-    if unread:
+    click.echo(preview_text(found, title, checked, output), nl=False)
+    tell_unjudged(unjudged, strict=strict)
+    if unread or (unjudged and strict):
         raise Failure(unread)
     if outcomes(found.pods)["denied"]:
         sys.exit(DENIED)
@@ -135,8 +139,9 @@ def _changed(base: "SourcedPolicy", changes: tuple[str, ...]) -> "Policy":
 
 
 Checked: TypeAlias = Sequence[tuple[Check[Any], Result]]
-Read: TypeAlias = tuple[Sequence[Sequence[NextPod]], Sequence[str], Checked]
-"""The pods under each policy, what could not be read, and whether the cluster can run the pods of the last one."""
+Read: TypeAlias = tuple[Sequence[Sequence[NextPod]], Sequence[str], Sequence[str], Checked]
+"""The pods under each policy, what could not be read, what nothing judged, and whether the cluster can run the pods of
+the last one."""
 
 
 def _of_files(files: tuple[str, ...], namespace: str | None, policies: Sequence["Policy"]) -> Read:
@@ -145,13 +150,14 @@ def _of_files(files: tuple[str, ...], namespace: str | None, policies: Sequence[
     manifests, problems = manifests_in(files)
     found = [simulate(manifests, policy, problems=problems, namespace=namespace) for policy in policies]
     pods = [[*next_pods(each.objects, policy)] for each, policy in zip(found, policies, strict=True)]
-    return pods, tuple(dict.fromkeys(text for each in found for text in (*map(str, each.errors), *each.unjudged))), ()
+    unread = dict.fromkeys(str(error) for each in found for error in each.errors)
+    return pods, tuple(unread), tuple(dict.fromkeys(text for each in found for text in each.unjudged)), ()
 
 
 def _of_cluster(source: PolicyOptions, policies: Sequence["Policy"], namespace: str | None) -> Read:
     async def read(api: "Api", release: str) -> Read:
         pods, unread = await pods_of(api, policies, namespace)
-        return pods, unread, await readiness_of(api, policies[-1], release)
+        return pods, unread, (), await readiness_of(api, policies[-1], release)
 
     return in_cluster(source, read)
 
@@ -192,7 +198,7 @@ def _pod_data(pod: NextPod) -> dict[str, Any]:
 
 
 def _table(found: Preview, source: str, checked: Checked) -> Iterator[str]:
-    yield f"as if every namespace had opted in and enforced; {source}"
+    yield f"as if every namespace had opted in and enforced; policy: {source}"
     yield ""
     if found.pods:
         yield "".join(_row_lines([(*HEADINGS[:3], ""), *(row for pod in found.pods for row in _rows(pod))]))
@@ -222,7 +228,7 @@ def _row_lines(rows: Sequence[tuple[str, str, str, str]]) -> Iterator[str]:
 
 
 def _markdown(found: Preview, source: str, checked: Checked) -> Iterator[str]:
-    yield f"As if every namespace had opted in and enforced; {source}."
+    yield f"As if every namespace had opted in and enforced; policy: {source}."
     yield ""
     yield "| namespace | unchanged | changed | denied |\n|---|---|---|---|"
     yield from (f"| {name} | {' | '.join(map(str, counts.values()))} |" for name, counts in found.namespaces.items())

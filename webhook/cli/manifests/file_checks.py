@@ -13,9 +13,10 @@ from typing import Any, Final, TypeAlias
 from webhook.admission.claims import claims_of, requested_key
 from webhook.admission.survey import unread_keys
 from webhook.cli.manifests.claims import ManifestClaims, claims_in
-from webhook.cli.manifests.files import Manifest, ManifestError, bodies_of, read_stream
+from webhook.cli.manifests.files import Manifest, ManifestError, bodies_of, read_manifests, read_stream
 from webhook.cli.manifests.simulate import Simulated, namespaces_in, simulate
 from webhook.cli.manifests.workloads import KubeObject, flattened, kube_object, mapping_or_empty, pod_places
+from webhook.cli.policy_source import chart_values, policy_of_values
 from webhook.cli.terminal import Failure
 from webhook.cluster.policy.documents import (
     MAPPING_KEY,
@@ -169,7 +170,7 @@ def _kind_of(data: Mapping[str, Any]) -> DocumentKind:
     """The kind of a document: as specified, otherwise by its keys."""
     if data.get("kind") in {"Mapping", "Settings"}:
         return "mapping" if data["kind"] == "Mapping" else "settings"
-    settings, mapping = _likeness(data, _fields(Settings)), _likeness(data, [EXTENDS, *_fields(schema.Mapping)])
+    settings, mapping = _likeness(data, _SETTINGS), _likeness(data, _MAPPING)
     # Keys that both kinds have do not distinguish them.
     return "settings" if settings and settings >= mapping else "mapping"
 
@@ -183,6 +184,10 @@ def _fields(model: type[Strict]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
+_SETTINGS: Final = _fields(Settings)
+_MAPPING: Final = [EXTENDS, *_fields(schema.Mapping)]
+
+
 @dataclass(frozen=True)
 class ReadFiles:
     """What files contain.
@@ -193,6 +198,7 @@ class ReadFiles:
         policy: that of all documents together; None if a document is invalid.
         problems: of documents, and of objects that cannot be read.
         strict: whether a request that nothing judges is an error.
+        values: the policy of each file of the chart's values.
     """
 
     documents: Sequence[FoundDocument]
@@ -200,6 +206,7 @@ class ReadFiles:
     policy: Policy | None
     problems: Sequence[Problem]
     strict: bool
+    values: Sequence[Policy] = ()
 
     @property
     def valid(self) -> Policy:
@@ -240,15 +247,35 @@ def read_files(files: Sequence[str], with_documents: WithDocuments, *, strict: b
     found: list[FoundDocument] = []
     problems: list[Problem] = []
     objects: list[Manifest] = []
+    values: list[Policy] = []
     for source, body in bodies_of(files):
+        if (manifest := _values_in(body, source)) is not None:
+            try:
+                values.append(policy_of_values([manifest], source)[0])
+            except MappingError as error:
+                problems += error.problems
+            continue
         more, manifests, wrong = documents_of(body, source)
         objects += manifests
         found += more
         problems += wrong
-    if not found and not objects and not problems:
+    if not found and not objects and not problems and not values:
         raise Failure([f"{', '.join(files)}: no document found"])
     policy, of_documents = _together(found, with_documents, partial=bool(problems))
-    return ReadFiles(found, objects, policy, [*problems, *of_documents], strict)
+    return ReadFiles(found, objects, policy, [*problems, *of_documents], strict, values)
+
+
+def _values_in(body: bytes, source: str) -> Manifest | None:
+    """Return a file that looks like values of the chart; None for any other."""
+    try:
+        (manifest,) = read_manifests(body, source)
+    except (ManifestError, ValueError):
+        return None
+    keys = manifest.data.keys()
+    if not keys.isdisjoint({"apiVersion", "kind", "vendor", EXTENDS}):
+        return None
+    like = _likeness(keys, chart_values())
+    return manifest if like and like >= max(_likeness(keys, each) for each in (_SETTINGS, _MAPPING)) else None
 
 
 def _together(
@@ -278,12 +305,16 @@ def _documents(files: ReadFiles) -> Result:
         )
         return replace(rejected, at=places)
     mappings = sum(document.kind == "mapping" for document in files.documents)
-    valid = f"valid: {counted(mappings, 'mapping')}, {len(files.documents) - mappings} settings"
+    valid: list[str] = []
+    if files.documents:
+        valid += counted(mappings, "mapping"), f"{len(files.documents) - mappings} settings"
+    if files.values:
+        valid.append(counted(len(files.values), "values file"))
     pods = sum(len(each.pods) for each in files.outcome.objects)
-    told = [valid] if files.documents or not files.objects else []
-    if pods or not told:
+    told = [f"valid: {', '.join(valid)}"] if valid else []
+    if pods or (files.objects and not told):
         told.append(f"{counted(pods, 'pod')} checked")
-    return ok("; ".join(told))
+    return ok("; ".join(told) or "valid")
 
 
 def _headers(files: ReadFiles) -> Result:
@@ -295,7 +326,9 @@ def _headers(files: ReadFiles) -> Result:
 def _vendors(files: ReadFiles) -> Result:
     """Can the keys of all vendors in force be read?"""
     hint = "configure their mappings, or change the setting `owners`"
-    unread = ((text, FileLine()) for text in unreadable(files.valid.vendors.values()))
+    policies = (files.valid, *files.values)
+    texts = dict.fromkeys(text for policy in policies for text in unreadable(policy.vendors.values()))
+    unread = ((text, FileLine()) for text in texts)
     return _found("vendors whose keys cannot be read yet", unread, hint)
 
 

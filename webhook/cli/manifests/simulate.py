@@ -168,7 +168,12 @@ class Simulated:
     @property
     def unjudged(self) -> list[str]:
         """The requests that nothing judged, with their objects."""
-        return [f"{each.title}: {text}" for each in self.objects for _, text, _ in each.unjudged]
+        return [f"{self.title_of(each)}: {text}" for each in self.objects for _, text, _ in each.unjudged]
+
+    def title_of(self, simulated: SimulatedObject) -> str:
+        """The title of an object, after its file if there are several."""
+        several = len({manifest.source for manifest in self.manifests}) > 1
+        return f"{simulated.at.file}: {simulated.title}" if several else simulated.title
 
 
 def simulate(
@@ -572,7 +577,8 @@ def load_namespaces(place: Path | None, opt_in: str) -> "Described":
 def explain_objects(outcome: Simulated, policy: Policy, target: str | None) -> Iterator[dict[str, Any]]:
     """Yield the explanation of each object, as data for JSON.
 
-    ``title`` is its name in messages, ``notes`` are messages of the command itself, and ``pods`` the pods in it, each with
+    ``title`` is its name in messages, ``notes`` are messages of the command itself, ``unjudged`` are its requests that nothing
+    judged, and ``pods`` the pods in it, each with
     its ``path``, which is empty for the object itself, and what `explain_pod` says.
 
     Args:
@@ -588,7 +594,6 @@ def explain_objects(outcome: Simulated, policy: Policy, target: str | None) -> I
         told = [note for note in each.notes if not note.startswith(_SKIPPED_NOTE)]  # their reason says so
         notes = [
             *told,
-            *(text for _, text, _ in each.unjudged),
             *known.notes([part.pod for part in each.pods], policy),
         ]
         pods = []
@@ -597,4 +602,5 @@ def explain_objects(outcome: Simulated, policy: Policy, target: str | None) -> I
             left = pod.decision if Reason.PLACEHOLDER in {each.reason for each in pod.decision.warnings} else None
             explained = explain_pod(pod.pod, pod.context, policy, pod_target, unsent, left_open=left)
             pods.append({"path": pod.path, **explained})
-        yield {"title": each.title, "notes": notes, "pods": pods}
+        unjudged_ = [text for _, text, _ in each.unjudged]
+        yield {"title": each.title, "notes": notes, "unjudged": unjudged_, "pods": pods}

@@ -5,7 +5,7 @@ An answer is data for JSON:
 ``policy``    ``title``, ``digest``
 ``targets``   the vendors that a request can be written for
 ``problems``  what could not be read: ``tab`` (a field of `PageState`), ``line`` or null, ``text``
-``objects``   of each object of the manifest what `explain -o json` prints (``title``, ``notes``, ``pods``), and
+``objects``   of each object of the manifest what `explain -o json` prints (``title``, ``notes``, ``unjudged``, ``pods``), and
               ``outcome`` (``changed``, ``unchanged`` or ``denied``), ``findings`` (``level``, ``text``, ``line``; of each
               denied pod one ``error``, in order), ``diff`` as lines of a unified difference, ``stored`` as YAML or null; each
               ``correction`` has its manifest as YAML in ``text``
@@ -203,7 +203,6 @@ def _object(simulated: SimulatedObject, data: dict[str, Any]) -> dict[str, Any]:
         **data,
         "outcome": "denied" if after is None else "changed" if changed else "unchanged",
         "findings": [{"level": level.value, "text": text, "line": at.line} for level, text, at in found],
-        "notes": [note for note in data["notes"] if note not in {each.text for each in simulated.unjudged}],
         "diff": list(_difference(simulated)),
         "stored": None if after is None else yaml_stream([after, *simulated.needed]),
     }

@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from webhook.text import without_middle
 
@@ -40,10 +40,15 @@ def path_text(path: FieldPath) -> str:
     )
 
 
+_BEGINNING: Final = 3
+"""The fewest characters of a name that count as the beginning of a longer one."""
+
+
 def nearest_known(name: str, known: Iterable[str], aliases: Iterable[str] = ()) -> str:
     """Return a hint for an unknown name: the known one, or alias of one, that was probably meant, else all known ones."""
     names = sorted(known)
     near = difflib.get_close_matches(name[:64], sorted({*names, *aliases}), n=1)
+    near = near or [each for each in names if len(name) >= _BEGINNING and each.startswith(name)][:1]
     return f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}"
 
 

@@ -255,7 +255,8 @@ def merge_documents(document: Document, builtin: Mapping[str, Document]) -> Merg
         return Merged(document.data, document)
     base = document.data[EXTENDS]
     if not isinstance(base, str) or base not in builtin:
-        hint = nearest_known(str(base), builtin)
+        of_alias = (name for name, each in builtin.items() if base in each.data.get("aliases", ()))
+        hint = next((f"it is an alias: write `{name}`" for name in of_alias), nearest_known(str(base), builtin))
         problem = Problem(f"{without_middle(repr(base))} is not a built-in mapping", (EXTENDS,), hint)
         raise MappingError([placed(problem, document)])
     changes = {key: value for key, value in document.data.items() if key != EXTENDS}
