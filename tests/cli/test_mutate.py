@@ -250,9 +250,9 @@ def test_other_kinds(run: Run) -> None:
     rest = f"x/train: not judged: {where} is outside of every pod template and pod spec found in it\n"
     result = run("mutate", "-f", "-", "-o", "json", stdin=unlike)
     assert (result.exit_code, result.stderr) == (1, f"{DEFAULT}error: {rest}")
-    for command in (("mutate", "-f"), ("explain", "-f"), ("preview", "-f"), ("check",)):
+    for words in (("mutate", "-f"), ("explain", "-f"), ("preview", "-f"), ("check",)):
         for option, level in (("--strict", "error"), ("--no-strict", "warning")):
-            result = run(*command[:1], option, *command[1:], "-", stdin=unlike)
+            result = run(*words[:1], option, *words[1:], "-", stdin=unlike)
             told = result.stderr.removeprefix(DEFAULT).replace("stdin: ", "")
             assert (result.exit_code, told) == (int(level == "error"), f"{level}: {rest}")
             assert where not in result.stdout  # it is told once

@@ -1,28 +1,19 @@
-"""The policy that the options of a command choose: of files, of the chart's values, or in force in a cluster.
+"""The policy that the options of a command choose: of files, of the chart's values, or in force in a cluster."""
 
-`chart-values.yaml` beside this module has the chart's own values; `make docs` writes it. What becomes of values is in
-`deploy/chart/templates/configuration.yaml`. A test compares both with Helm itself.
-"""
-
-import difflib
-import functools
-import json
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from webhook.cli.manifests.files import Manifest, ManifestError, read_manifests
+from webhook.cli.manifests.values import chart_values, documents_of, merged, policy_of_values
 from webhook.cli.options import PolicyOptions, in_cluster, reading_documents
 from webhook.cli.terminal import Failure, tell
-from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known
-from webhook.mapping.document.strict import API_VERSION
-from webhook.mapping.document.strict_yaml import Document, parse
+from webhook.mapping.document.problem import MappingError, nearest_known
+from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.document.validation import EXTENDS
 from webhook.mapping.load import build_policy, documents_in, settings_in
 from webhook.mapping.model.policy import Policy
@@ -124,10 +115,14 @@ def _from_files(options: PolicyOptions) -> SourcedPolicy:
     return SourcedPolicy(title + changed, policy, documents, chosen)
 
 
+_LEAST: Final = {"settings": {"bareDevices": "whole"}, "shim": {"mode": "plugin"}}
+"""Values for what the chart requires; its own ones name no target."""
+
+
 @cache
 def _default() -> SourcedPolicy:
     """Return the policy without any option: one that the chart accepts, and that changes least."""
-    mappings, settings = documents_of(_merged(chart_values(), _LEAST), "the default policy")
+    mappings, settings = documents_of(merged(chart_values(), _LEAST), "the default policy")
     return SourcedPolicy(DEFAULT, build_policy(mappings, settings), mappings, settings)
 
 
@@ -164,71 +159,8 @@ def policy_in_cluster(options: PolicyOptions) -> SourcedPolicy:
     return SourcedPolicy(title, outcome.policy, outcome.mappings, outcome.settings, tuple(warnings))
 
 
-CHART_VALUES: Final = "chart-values.yaml"
-
-_LEAST: Final = {"settings": {"bareDevices": "whole"}, "shim": {"mode": "plugin"}}
-"""Values for what the chart requires; its own ones name no target."""
-
-_VENDOR: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_PARTS: Final = ("settings", "mappings", "shim")
-_MODES: Final = ("plugin", "inject")
-_REQUIRED: Final = "is not set, and the chart requires it"
-_HEADER: Final = ("apiVersion", "kind")
-
-
-@cache
-def chart_values() -> Mapping[str, Any]:
-    """Return the chart's own values."""
-    (manifest,) = read_manifests((resources.files("webhook.cli") / CHART_VALUES).read_bytes(), CHART_VALUES)
-    return manifest.data
-
-
 def _names(files: Sequence[Path]) -> str:
     return ", ".join(map(str, files))
-
-
-def merged_values(read: Iterable[Manifest]) -> dict[str, Any]:
-    """Merge files of values over the chart's own, as Helm does."""
-    # Among themselves first: null for a map in one file, and the map in a later one, leave the chart's own values in it.
-    return _merged(chart_values(), functools.reduce(_merged, (manifest.data for manifest in read), {}))
-
-
-def policy_of_values(read: Sequence[Manifest], source: str) -> tuple[Policy, list[Document], Document]:
-    """Return the policy, the mappings and the settings of an installation with these values, the later over the earlier.
-
-    Args:
-        read: the files of values.
-        source: their names.
-
-    Raises:
-        MappingError: the chart or the webhook would reject them; each problem with the file, line and path of the value.
-    """
-    values = merged_values(read)
-    problems = list(_problems(values, source))
-    try:
-        if not any(problem.message.startswith("must be ") for problem in problems):
-            mappings, settings = documents_of(values, source)
-            policy = build_policy(mappings, settings)
-            if not problems:
-                return policy, mappings, settings
-    except MappingError as error:
-        problems += error.problems
-    raise MappingError([_located(problem, values, read, source) for problem in problems])
-
-
-def _located(problem: Problem, values: Mapping[str, Any], read: Sequence[Manifest], source: str) -> Problem:
-    """Return a problem of values, or of a document made from them, with the file, line and path of the value."""
-    path = problem.path
-    if problem.source != source:
-        part, _, vendor = problem.source.removeprefix(f"{source}: ").partition(".")
-        path = (part, *filter(None, [vendor]), *path)
-        if vendor and vendor not in values[part]:
-            path = ("shim", "vendors", values["shim"]["vendors"].index(vendor))  # the document was made for it
-    for length in range(len(path), 0, -1):
-        for manifest in reversed(read):
-            if path[:length] in manifest.lines:
-                return replace(problem, path=path, source=manifest.source, line=manifest.lines[path[:length]])
-    return replace(problem, path=path, source=source, line=None)
 
 
 def _read(path: Path) -> list[Manifest]:
@@ -241,94 +173,3 @@ def _read(path: Path) -> list[Manifest]:
     if len(found) > 1:
         raise Failure([f"{path}: contains more than one document: name each in a --values of its own"])
     return found
-
-
-def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge values: maps are merged, anything else of the second replaces that of the first.
-
-    For null, Helm removes a value of the chart; here it stays as null, which means the same.
-    """
-    merged = dict(first)
-    for key, value in second.items():
-        before = merged.get(key)
-        merged[key] = _merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
-    return merged
-
-
-def _problems(values: Mapping[str, Any], source: str) -> Iterator[Problem]:
-    """What the chart's schema and templates would reject in the values that matter here."""
-    defaults = chart_values()
-    misshapen = [part for part in _PARTS if not isinstance(values.get(part), dict)]
-    yield from (Problem("must be a map", (part,), source=source) for part in misshapen)
-    yield from (_unknown((key,), {*defaults, "global"}, source) for key in values if key not in {*defaults, "global"})
-    if misshapen:
-        return
-    settings, mappings, shim = (values[part] for part in _PARTS)
-    yield from (_unknown(("shim", key), defaults["shim"], source) for key in shim if key not in defaults["shim"])
-    if not settings.get("bareDevices"):
-        hint = "write `whole`, or `share` for the default size of each mapping"
-        yield Problem(_REQUIRED, ("settings", "bareDevices"), hint, source)
-    mode = shim.get("mode")
-    if not mode:
-        hint = "write `plugin` if the device plugin mounts the enforcing library, or else `inject`"
-        yield Problem(_REQUIRED, ("shim", "mode"), hint, source)
-    elif mode not in _MODES:
-        yield Problem(f"is {mode!r}", ("shim", "mode"), nearest_known(str(mode), _MODES), source)
-    listed = shim.get("vendors") or []
-    if not (isinstance(listed, list) and all(isinstance(vendor, str) for vendor in listed)):
-        yield Problem("must be a list of vendors", ("shim", "vendors"), source=source)
-    for vendor, mapping in mappings.items():
-        yield from _problems_of_mapping(vendor, mapping, source)
-
-
-def _problems_of_mapping(vendor: str, mapping: Any, source: str) -> Iterator[Problem]:
-    path: FieldPath = ("mappings", vendor)
-    if not isinstance(mapping, dict):
-        hint = "write the document itself below the name of its vendor: `mappings: {VENDOR: {…}}`"
-        yield Problem("must be a map", path, hint, source)
-    elif _VENDOR.fullmatch(vendor) is None:
-        hint = "write at most 63 lower-case letters, digits and hyphens, no hyphen first or last"
-        yield Problem("is not a name of a vendor", path, hint, source)
-    elif mapping.get("vendor", vendor) != vendor:
-        hint = "write the name of the vendor as the key, too"
-        yield Problem(f"is {mapping['vendor']!r}", (*path, "vendor"), hint, source)
-
-
-def _unknown(path: tuple[str, ...], known: Collection[str], source: str) -> Problem:
-    near = difflib.get_close_matches(path[-1], sorted(known), n=1)
-    return Problem("is no value of the chart", path, f"did you mean `{near[0]}`?" if near else None, source)
-
-
-def documents_of(values: Mapping[str, Any], source: str) -> tuple[list[Document], Document]:
-    """Return the mappings and the settings that the chart makes of its values; the source of each ends in its path."""
-    settings, mappings, shim = dict(values["settings"]), dict(values["mappings"]), values["shim"]
-    if shim.get("mode") == "inject":
-        settings.setdefault("podSecurityDefault", "privileged")
-    else:
-        for vendor in shim.get("vendors") or ():
-            mapping = mappings.get(vendor, {})
-            if mapping.get("shim", ...) is not None:
-                mappings[vendor] = _merged({"shim": {"mode": "plugin"}}, mapping)
-
-    def document(kind: str, path: FieldPath, data: Mapping[str, Any], head: Mapping[str, Any]) -> Document:
-        text = json.dumps({"apiVersion": API_VERSION, "kind": kind, **head, **data}, ensure_ascii=False)
-        place = f"{source}: {'.'.join(map(str, path))}"
-        try:
-            (parsed,) = parse(text, place)
-        except MappingError as error:  # with the lines of a text that nobody sees
-            raise MappingError([replace(each, source=place, line=None) for each in error.problems]) from error
-        return Document(place, parsed.data, {})
-
-    return [
-        document(
-            "Mapping",
-            ("mappings", vendor),
-            _without_header(mapping),
-            {} if "vendor" in mapping or EXTENDS in mapping else {EXTENDS: vendor},
-        )
-        for vendor, mapping in sorted(mappings.items())
-    ], document("Settings", ("settings",), _without_header(settings), {})
-
-
-def _without_header(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in data.items() if key not in _HEADER}

@@ -15,8 +15,8 @@ from webhook.admission.survey import unread_keys
 from webhook.cli.manifests.claims import ManifestClaims, claims_in
 from webhook.cli.manifests.files import Manifest, ManifestError, bodies_of, read_manifests, read_stream
 from webhook.cli.manifests.simulate import Simulated, namespaces_in, simulate
+from webhook.cli.manifests.values import chart_values, policy_of_values
 from webhook.cli.manifests.workloads import KubeObject, flattened, kube_object, mapping_or_empty, pod_places
-from webhook.cli.policy_source import chart_values, policy_of_values
 from webhook.cli.terminal import Failure
 from webhook.cluster.policy.documents import (
     MAPPING_KEY,

@@ -1,0 +1,173 @@
+"""Values of the chart: the mappings and settings that an installation with them has, and what the chart would reject.
+
+`chart-values.yaml` in the package `webhook.cli` has the chart's own values; `make docs` writes it. What becomes of values is
+in `deploy/chart/templates/configuration.yaml`. A test compares both with Helm itself.
+"""
+
+import difflib
+import functools
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from webhook.cli.manifests.files import Manifest, read_manifests
+from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known
+from webhook.mapping.document.strict import API_VERSION
+from webhook.mapping.document.strict_yaml import Document, parse
+from webhook.mapping.document.validation import EXTENDS
+from webhook.mapping.load import build_policy
+from webhook.mapping.model.policy import Policy
+
+CHART_VALUES: Final = "chart-values.yaml"
+
+_VENDOR: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_PARTS: Final = ("settings", "mappings", "shim")
+_MODES: Final = ("plugin", "inject")
+_REQUIRED: Final = "is not set, and the chart requires it"
+_HEADER: Final = ("apiVersion", "kind")
+
+
+@cache
+def chart_values() -> Mapping[str, Any]:
+    """Return the chart's own values."""
+    (manifest,) = read_manifests((resources.files("webhook.cli") / CHART_VALUES).read_bytes(), CHART_VALUES)
+    return manifest.data
+
+
+def merged_values(read: Iterable[Manifest]) -> dict[str, Any]:
+    """Merge files of values over the chart's own, as Helm does."""
+    # Among themselves first: null for a map in one file, and the map in a later one, leave the chart's own values in it.
+    return merged(chart_values(), functools.reduce(merged, (manifest.data for manifest in read), {}))
+
+
+def policy_of_values(read: Sequence[Manifest], source: str) -> tuple[Policy, list[Document], Document]:
+    """Return the policy, the mappings and the settings of an installation with these values, the later over the earlier.
+
+    Args:
+        read: the files of values.
+        source: their names.
+
+    Raises:
+        MappingError: the chart or the webhook would reject them; each problem with the file, line and path of the value.
+    """
+    values = merged_values(read)
+    problems = list(_problems(values, source))
+    try:
+        if not any(problem.message.startswith("must be ") for problem in problems):
+            mappings, settings = documents_of(values, source)
+            policy = build_policy(mappings, settings)
+            if not problems:
+                return policy, mappings, settings
+    except MappingError as error:
+        problems += error.problems
+    raise MappingError([_located(problem, values, read, source) for problem in problems])
+
+
+def _located(problem: Problem, values: Mapping[str, Any], read: Sequence[Manifest], source: str) -> Problem:
+    """Return a problem of values, or of a document made from them, with the file, line and path of the value."""
+    path = problem.path
+    if problem.source != source:
+        part, _, vendor = problem.source.removeprefix(f"{source}: ").partition(".")
+        path = (part, *filter(None, [vendor]), *path)
+        if vendor and vendor not in values[part]:
+            path = ("shim", "vendors", values["shim"]["vendors"].index(vendor))  # the document was made for it
+    for length in range(len(path), 0, -1):
+        for manifest in reversed(read):
+            if path[:length] in manifest.lines:
+                return replace(problem, path=path, source=manifest.source, line=manifest.lines[path[:length]])
+    return replace(problem, path=path, source=source, line=None)
+
+
+def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge values: maps are merged, anything else of the second replaces that of the first.
+
+    For null, Helm removes a value of the chart; here it stays as null, which means the same.
+    """
+    both = dict(first)
+    for key, value in second.items():
+        before = both.get(key)
+        both[key] = merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+    return both
+
+
+def _problems(values: Mapping[str, Any], source: str) -> Iterator[Problem]:
+    """What the chart's schema and templates would reject in the values that matter here."""
+    defaults = chart_values()
+    misshapen = [part for part in _PARTS if not isinstance(values.get(part), dict)]
+    yield from (Problem("must be a map", (part,), source=source) for part in misshapen)
+    yield from (_unknown((key,), {*defaults, "global"}, source) for key in values if key not in {*defaults, "global"})
+    if misshapen:
+        return
+    settings, mappings, shim = (values[part] for part in _PARTS)
+    yield from (_unknown(("shim", key), defaults["shim"], source) for key in shim if key not in defaults["shim"])
+    if not settings.get("bareDevices"):
+        hint = "write `whole`, or `share` for the default size of each mapping"
+        yield Problem(_REQUIRED, ("settings", "bareDevices"), hint, source)
+    mode = shim.get("mode")
+    if not mode:
+        hint = "write `plugin` if the device plugin mounts the enforcing library, or else `inject`"
+        yield Problem(_REQUIRED, ("shim", "mode"), hint, source)
+    elif mode not in _MODES:
+        yield Problem(f"is {mode!r}", ("shim", "mode"), nearest_known(str(mode), _MODES), source)
+    listed = shim.get("vendors") or []
+    if not (isinstance(listed, list) and all(isinstance(vendor, str) for vendor in listed)):
+        yield Problem("must be a list of vendors", ("shim", "vendors"), source=source)
+    for vendor, mapping in mappings.items():
+        yield from _problems_of_mapping(vendor, mapping, source)
+
+
+def _problems_of_mapping(vendor: str, mapping: Any, source: str) -> Iterator[Problem]:
+    path: FieldPath = ("mappings", vendor)
+    if not isinstance(mapping, dict):
+        hint = "write the document itself below the name of its vendor: `mappings: {VENDOR: {…}}`"
+        yield Problem("must be a map", path, hint, source)
+    elif _VENDOR.fullmatch(vendor) is None:
+        hint = "write at most 63 lower-case letters, digits and hyphens, no hyphen first or last"
+        yield Problem("is not a name of a vendor", path, hint, source)
+    elif mapping.get("vendor", vendor) != vendor:
+        hint = "write the name of the vendor as the key, too"
+        yield Problem(f"is {mapping['vendor']!r}", (*path, "vendor"), hint, source)
+
+
+def _unknown(path: tuple[str, ...], known: Collection[str], source: str) -> Problem:
+    near = difflib.get_close_matches(path[-1], sorted(known), n=1)
+    return Problem("is no value of the chart", path, f"did you mean `{near[0]}`?" if near else None, source)
+
+
+def documents_of(values: Mapping[str, Any], source: str) -> tuple[list[Document], Document]:
+    """Return the mappings and the settings that the chart makes of its values; the source of each ends in its path."""
+    settings, mappings, shim = dict(values["settings"]), dict(values["mappings"]), values["shim"]
+    if shim.get("mode") == "inject":
+        settings.setdefault("podSecurityDefault", "privileged")
+    else:
+        for vendor in shim.get("vendors") or ():
+            mapping = mappings.get(vendor, {})
+            if mapping.get("shim", ...) is not None:
+                mappings[vendor] = merged({"shim": {"mode": "plugin"}}, mapping)
+
+    def document(kind: str, path: FieldPath, data: Mapping[str, Any], head: Mapping[str, Any]) -> Document:
+        text = json.dumps({"apiVersion": API_VERSION, "kind": kind, **head, **data}, ensure_ascii=False)
+        place = f"{source}: {'.'.join(map(str, path))}"
+        try:
+            (parsed,) = parse(text, place)
+        except MappingError as error:  # with the lines of a text that nobody sees
+            raise MappingError([replace(each, source=place, line=None) for each in error.problems]) from error
+        return Document(place, parsed.data, {})
+
+    return [
+        document(
+            "Mapping",
+            ("mappings", vendor),
+            _without_header(mapping),
+            {} if "vendor" in mapping or EXTENDS in mapping else {EXTENDS: vendor},
+        )
+        for vendor, mapping in sorted(mappings.items())
+    ], document("Settings", ("settings",), _without_header(settings), {})
+
+
+def _without_header(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in data.items() if key not in _HEADER}
