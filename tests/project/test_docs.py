@@ -425,7 +425,12 @@ def options() -> dict[str, set[str]]:
         assert command is not None
         commands = [command, *(command.commands.values() if isinstance(command, click.Group) else ())]
         parameters = [parameter for command in commands for parameter in command.get_params(click.Context(command))]
-        found[name] = {text for parameter in parameters for text in parameter.opts if text.startswith("--")}
+        found[name] = {
+            text
+            for parameter in parameters
+            for text in (*parameter.opts, *parameter.secondary_opts)
+            if text.startswith("--")
+        }
     return found
 
 

@@ -1,4 +1,4 @@
-"""More than a device or node of the cluster has: denied where the settings say what it has, else reported.
+"""What is hardly meant: more than a device or node of the cluster has, which settings may deny, or memory of 0.
 
 A count of devices is one of different devices of one node, except where a vendor counts parts: these may lie on one.
 """
@@ -14,7 +14,7 @@ from webhook.mapping.requests.reading import oversized
 from webhook.mapping.requests.values import KeyValue, Reading, form_of
 from webhook.quantity import bytes_text
 from webhook.reasons import Finding, Reason
-from webhook.request import Size
+from webhook.request import ALL, UNLIMITED, Request, Size
 
 USUAL_NODE: Final = 16
 """The devices of the largest usual nodes: the cloud machines and servers with the most have 16."""
@@ -69,6 +69,16 @@ def check_node(requests: Sequence[tuple[ContainerRequest, int]], policy: Policy)
         names = " and ".join(container.name for container, _ in requests)
         message = f"containers {names} request {devices} whole devices of one node; the largest has {largest}"
         raise requests[-1][0].deny(Reason.TOO_LARGE, message)
+
+
+def report_zero(container: ContainerRequest, request: Request) -> Finding | None:
+    """Report memory of 0, which counts as not written, where the container then gets all of it."""
+    zeros = (container.zero.get(name) for name in container.vendor.by_dimension["memory"])
+    entry = next(filter(None, zeros), None)
+    if entry is None or request.memory not in {ALL, UNLIMITED}:
+        return None
+    message = f"{entry} counts as not written, so the container gets all memory of its devices: write how much it needs"
+    return Finding(Reason.KEY_IGNORED, message, container.name, entry.key, entry.text)
 
 
 def report_memory(container: ContainerRequest, target: Vendor, reading: Reading, policy: Policy) -> Finding | None:

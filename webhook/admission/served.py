@@ -41,7 +41,9 @@ def serving(source: Vendor, policy: Policy) -> str:
     vendors = [policy.vendors[name] for name in dict.fromkeys(names) if name is not None]
     listed = " and ".join(each.name if each.system == each.name else f"{each.name} ({each.system})" for each in vendors)
     served = ", ".join([*policy.settings.served, source.name])
-    return f"this cluster serves {listed}; if it has {source.name}, too, set `served: [{served}]`"
+    return (
+        f"this cluster serves {listed}; if it has {source.name}, too, ask the administrator to set `served: [{served}]`"
+    )
 
 
 def isolates_part(container: ContainerRequest, policy: Policy) -> bool:

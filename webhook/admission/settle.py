@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from webhook import labels
 from webhook.admission.collect import ContainerRequest
-from webhook.admission.likely import report_devices, report_memory
+from webhook.admission.likely import report_devices, report_memory, report_zero
 from webhook.admission.overrides import (
     DEFAULT_SCHEDULER,
     BareMeaning,
@@ -615,6 +615,7 @@ class _Settler:
         found = (
             report_devices(container, target, request.devices or 1, self._policy),
             report_memory(container, target, reading, self._policy) if isinstance(request.memory, Size) else None,
+            report_zero(container, request) if container.zero else None,
         )
         settled.findings.extend(finding for finding in found if finding is not None)
         for dimension in reading.passed_over:

@@ -306,15 +306,9 @@ def _unknown(key: str, slot: Slot, beside: list[str], policy: Policy) -> Iterato
         beside: the container's resource names that are keys.
         policy: the vendors in force.
     """
-    inactive = policy.inactive.get(key)
     field_name = f"limits[{key}]"
-    if inactive is not None:
-        owner, name = inactive
-        message = (
-            f"{key} is a key of {owner.vendor}, which is inactive here: set `owners: {{{name}: {owner.vendor}}}`, "
-            "or write the keys of the active vendor"
-        )
-        yield Finding(Reason.VENDOR_INACTIVE, message, slot.name, field_name)
+    if key in policy.inactive:
+        yield Finding(Reason.VENDOR_INACTIVE, _of_inactive(key, policy), slot.name, field_name)
         return
     patterns = (advice for pattern, advice in policy.reported_patterns if pattern.fullmatch(key))
     if advice := policy.reported_names["resource"].get(key) or next(patterns, None):
@@ -334,11 +328,22 @@ def _unknown(key: str, slot: Slot, beside: list[str], policy: Policy) -> Iterato
             yield Finding(Reason.UNKNOWN_KEY, message, slot.name, field_name)
         return
     if near.sure:
-        message = f"{key} is not a known resource; {near.suggestion}"
+        suggestion = _of_inactive(near.meant, policy) if near.meant in policy.inactive else near.suggestion
+        message = f"{key} is not a known resource; {suggestion}"
         yield Finding(Reason.NEAR_MISS, message, slot.name, field_name)
         return
     message = f"{key} is not a known resource and was left unchanged; {near.suggestion}"
     yield Finding(Reason.UNKNOWN_KEY, message, slot.name, field_name)
+
+
+def _of_inactive(key: str, policy: Policy) -> str:
+    """Say of a key of an inactive vendor what the active one reads."""
+    owner, name = policy.inactive[key]
+    reads = "".join(f", which {active.vendor} reads" for active in policy.resources.owners(name)[:1])
+    return (
+        f"{key} is a key of {owner.vendor}, which is inactive here: write {name}{reads}, or ask the administrator "
+        f"to set `owners: {{{name}: {owner.vendor}}}`"
+    )
 
 
 def _like_a_device(key: str, policy: Policy) -> Iterator[str]:

@@ -41,6 +41,11 @@ _WANTED: Final = {
 }
 """By type of error: what has to be written."""
 
+_MEANT: Final = "did you mean `{}`?"
+"""The hint about a misspelled key: then it is told once, and not as a missing one."""
+
+_MISSING: Final = "the key {!r} is missing"
+
 MAX_ERRORS: Final = 100
 """The most errors of one document that are processed: each is compared with all others."""
 
@@ -55,7 +60,18 @@ def validated(model: type[Model], data: Mapping[str, Any], document: Document) -
         return model.model_validate(data)
     except ValidationError as error:
         found = [(path, *_told(each, path, model)) for path, each in _relevant(error.errors()[:MAX_ERRORS], data)]
-        raise MappingError([placed(Problem(message, path, hint), document) for path, message, hint in found]) from None
+        misspelled = {(*path[:-1], hint) for path, _, hint in found}
+        raise MappingError(
+            [
+                placed(Problem(message, path, hint), document)
+                for path, message, hint in found
+                if not (
+                    path
+                    and message == _MISSING.format(path[-1])
+                    and (*path[:-1], _MEANT.format(path[-1])) in misspelled
+                )
+            ]
+        ) from None
 
 
 def remainder(model: type[Model], data: Mapping[str, Any], problems: Sequence[Problem]) -> Model | None:
@@ -86,7 +102,10 @@ def follows_from(problem: Problem, earlier: Sequence[Problem]) -> bool:
     path = problem.path
     for cause in earlier:
         parent = cause.path[:-1]
-        if (parent and path[: len(parent)] == parent) or (path[1:] and cause.path[: len(path)] == path):
+        beside = path[len(parent) : -1]  # what is deeper stands there, whatever is missing beside it
+        if parent and path[: len(parent)] == parent and (not beside or cause.path[-1] in path):
+            return True
+        if path[1:] and cause.path[: len(path)] == path:
             return True
         if cause.path and repr(cause.path[-1]) in problem.message:
             return True
@@ -118,7 +137,7 @@ def _unknown(key: str, known: Sequence[str]) -> tuple[str, str | None]:
     if key in _RENAMED and _RENAMED[key] in known:
         return f"is called `{_RENAMED[key]}` now", "rename it"
     close = difflib.get_close_matches(key[:64], known, n=1)
-    hint = f"did you mean `{close[0]}`?" if close else f"known keys are {', '.join(known)}" if known else None
+    hint = _MEANT.format(close[0]) if close else f"known keys are {', '.join(known)}" if known else None
     return f"unknown key {without_middle(repr(key))}", hint
 
 
@@ -148,7 +167,7 @@ def _told(error: ErrorDetails, path: FieldPath, model: type[Strict]) -> tuple[st
     if kind == "extra_forbidden":
         return _unknown(str(path[-1]), _keys(_json_schema(model), path[:-1]))
     if kind == "missing":
-        return f"the key {path[-1]!r} is missing", None
+        return _MISSING.format(path[-1]), None
     if kind == "string_type" and isinstance(found, int | float):
         return f"{json.dumps(found)} is not text", f'write "{json.dumps(found)}" in quotes'
     if kind in _WANTED:

@@ -256,9 +256,13 @@ def _binding(target: Vendor, request: Request) -> tuple[Binding, Row | None]:
             return _written_name(variable, request)
     if target.variables and (why := unconfigured_size(target)) is not None:
         raise NoEquivalent(f"the size of its devices is not configured: {why}")
-    if any(variable.rows for variable in target.variables.values()):
-        which = f"(`variables` of {target.name}: `write`)"
-        raise NoEquivalent(f"which of its names may be written is not configured {which}")
+    open_ones = [variable for variable in target.variables.values() if variable.rows]
+    if open_ones:
+        setting = f"`variables: {{{open_ones[0].name}: {{write: [{next(iter(open_ones[0].rows))}]}}}}`"
+        raise NoEquivalent(
+            f"which of its names to write is not configured: ask the administrator for those that nodes offer, as in "
+            f"{setting} with `extends: {target.name}`"
+        )
     return (), None
 
 
