@@ -8,7 +8,7 @@ import yaml
 
 from tests.yaml_text import load_yaml_all
 from webhook.cli.manifests.files import read_manifests
-from webhook.cli.manifests.values import documents_of, merged_values
+from webhook.cli.manifests.values import documents_of_values, merged_values
 from webhook.cli.options import PolicyOptions
 from webhook.cli.policy_source import sourced_policy
 from webhook.cli.terminal import Failure
@@ -115,7 +115,7 @@ def test_documents_are_those_of_helm(name: str, tmp_path: Path, helm: Chart) -> 
     """The same mappings and settings, whatever is merged, removed and written by the templates."""
     files = written(RENDERED[name], tmp_path)
     read = [manifest for file in files for manifest in read_manifests(file.read_bytes(), str(file))]
-    mappings, settings = documents_of(merged_values(read), "values")
+    mappings, settings = documents_of_values(merged_values(read), "values")
     expected, expected_settings = rendered(helm, files)
     assert [each.data for each in mappings] == [expected[vendor] for vendor in sorted(expected)]
     assert settings.data == expected_settings

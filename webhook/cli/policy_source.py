@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from webhook.cli.manifests.files import Manifest, ManifestError, read_manifests
-from webhook.cli.manifests.values import chart_values, documents_of, merged, policy_of_values
+from webhook.cli.manifests.values import chart_values, documents_of_values, merged, policy_of_values
 from webhook.cli.options import PolicyOptions, in_cluster, reading_documents
 from webhook.cli.terminal import Failure, tell
 from webhook.mapping.document.problem import MappingError, nearest_known
@@ -122,7 +122,7 @@ _LEAST: Final = {"settings": {"bareDevices": "whole"}, "shim": {"mode": "plugin"
 @cache
 def _default() -> SourcedPolicy:
     """Return the policy without any option: one that the chart accepts, and that changes least."""
-    mappings, settings = documents_of(merged(chart_values(), _LEAST), "the default policy")
+    mappings, settings = documents_of_values(merged(chart_values(), _LEAST), "the default policy")
     return SourcedPolicy(DEFAULT, build_policy(mappings, settings), mappings, settings)
 
 

@@ -58,7 +58,7 @@ def policy_of_values(read: Sequence[Manifest], source: str) -> tuple[Policy, lis
     problems = list(_problems(values, source))
     try:
         if not any(problem.message.startswith("must be ") for problem in problems):
-            mappings, settings = documents_of(values, source)
+            mappings, settings = documents_of_values(values, source)
             policy = build_policy(mappings, settings)
             if not problems:
                 return policy, mappings, settings
@@ -138,7 +138,7 @@ def _unknown(path: tuple[str, ...], known: Collection[str], source: str) -> Prob
     return Problem("is no value of the chart", path, f"did you mean `{near[0]}`?" if near else None, source)
 
 
-def documents_of(values: Mapping[str, Any], source: str) -> tuple[list[Document], Document]:
+def documents_of_values(values: Mapping[str, Any], source: str) -> tuple[list[Document], Document]:
     """Return the mappings and the settings that the chart makes of its values; the source of each ends in its path."""
     settings, mappings, shim = dict(values["settings"]), dict(values["mappings"]), values["shim"]
     if shim.get("mode") == "inject":
