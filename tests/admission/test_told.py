@@ -70,13 +70,16 @@ def line(kind: str, finding: Finding) -> str:
 def part(stored: Json, decision: Decision, path: str) -> Any:
     """What stands at a path of the stored pod; or values of a variable, the status, or the reasons in the audit log.
 
-    `means` is what each container holds, in short.
+    `means` is what each container holds, in short; `selects` are the expressions of the templates that a pod needs.
     """
     if path == "means":
         held = {name: each.get("allocation", each["request"]) for name, each in decision.status["containers"].items()}
         return ", ".join(f"{name} {each['devices']} x {each['memory']} {each['cores']}" for name, each in held.items())
     if path == "status":
         return decision.status["containers"].get("main") if decision.status else None
+    if path == "selects":
+        devices = [each.spec["spec"]["devices"] for each in decision.objects]
+        return [request["exactly"].get("selectors", []) for each in devices for request in each["requests"]]
     if path == "audit":
         return decision.audit.get("reasons")
     place, _, name = path.partition(" ")

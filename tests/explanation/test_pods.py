@@ -14,7 +14,7 @@ from tests.decisions.test_any_to_any import CONTEXT, SOURCES, TARGET, VENDORS, p
 from tests.decisions.test_cases import CASES, context_in, policy_in
 from tests.decisions.test_keys import CASES as KEY_CASES
 from tests.decisions.test_keys import pod_of
-from tests.depth import few_or_all, partners
+from tests.depth import few_or_all, one_in, partners
 from tests.naming import each_of
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, decide
@@ -149,7 +149,7 @@ def words_of(vendor: str, most: int = sys.maxsize) -> Iterator[tuple[Json, Polic
 
 
 @few_or_all
-@pytest.mark.parametrize("vendor", SOURCES)
+@pytest.mark.parametrize("vendor", one_in(4, SOURCES))
 def test_steps_of_keys(vendor: str, most: int) -> None:
     """The requests of every vendor's pages, to every target."""
     for pod, policy in words_of(vendor, most):
