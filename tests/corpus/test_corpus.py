@@ -158,7 +158,7 @@ COUNTS: Final = frozenset(
 """Names of whole devices, by what the plugins that have them say."""
 OTHER: Final = frozenset({"vpc.amazonaws.com/efa"})
 """What has a name with a slash here, but is no accelerator."""
-OTHERS_OWN: Final = frozenset({"cambricon.com/mlu", "habana.ai/gaudi"})
+OTHERS_OWN: Final = frozenset({"cambricon.com/mlu", "habana.ai/gaudi", "nvshare.com/gpu"})
 """Accelerators of systems that no mapping reads: their pods stay as they are, and nothing is said of them."""
 
 

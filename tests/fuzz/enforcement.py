@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 from tests.fuzz.amounts import LIBRARY, NVIDIA, kept_elsewhere, target_of
 from tests.fuzz.misspelled import PREFIX
+from tests.fuzz.oracle.keeping import not_kept
 from tests.fuzz.oracle.meaning import Amounts
+from tests.fuzz.oracle.reading import Read
 from tests.fuzz.policies import AUDITING, COPIED, LOADED, Setup
 from tests.fuzz.served import stays
 from tests.fuzz.trial import Finding, Trial, all_containers
@@ -117,6 +119,7 @@ def enforcement_findings(trial: Trial) -> Iterator[Finding]:
         got = read.meaning.amounts()
         if got is None:
             continue
+        yield from _told(trial, after, (was, read), got)
         got = _sized(trial, got) if read.vendor == "nvidia" else got
         values = effective(after)
         if trial.guarded:
@@ -134,6 +137,23 @@ def enforcement_findings(trial: Trial) -> Iterator[Finding]:
         added = LIBRARY in str(after.get("env")) and LIBRARY not in str(before.get("env"))
         yield from _shim(trial, after, values, Held(read.vendor or "", got, injected=added))
     yield from _switched_off_beside(trial)
+
+
+def _told(trial: Trial, container: Json, reads: tuple[Read, Read], got: Amounts) -> Iterator[Finding]:
+    """What is not kept is reported, and nothing else is."""
+    was, read = reads
+    target = target_of(trial, was.vendor or "")
+    vendor = target if {read.vendor, target} == {"aliyun", "gpushare"} else read.vendor or ""  # one name of both
+    metadata = trial.stored["metadata"]
+    keys = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
+    due = not_kept(vendor, got, container, keys, init=read.init)
+    told = any(each.reason.code == NOT_ENFORCED and each.container == read.name for each in trial.decision.warnings)
+    if due != told and not (read.left or stays(trial, was)):
+        yield Finding(
+            "6 a limit that is none is reported, and no other",
+            f"{read.name} is {'' if told else 'not '}told",
+            read.vendor or "",
+        )
 
 
 def _switched_off_beside(trial: Trial) -> Iterator[Finding]:
@@ -336,11 +356,8 @@ def _switched_off(trial: Trial, vendor: str, before: str, got: Amounts) -> Itera
     if vendor == "vgpu-manager" and annotations.get("nvidia.com/vgpu-compute-policy", "").lower() == "none":
         yield Finding("6 no annotation lifts the limit", "nvidia.com/vgpu-compute-policy", vendor)
     fixed = annotations.get("metax-tech.com/sgpu-qos-policy") == "fixed-share"
-    if vendor == "metax" and not fixed and got.cores[0] == "percent" and got.cores[1] < 100:
-        if before != vendor:
-            yield Finding("6 no annotation lifts the limit", "metax-tech.com/sgpu-qos-policy", vendor)
-        elif NOT_ENFORCED not in trial.codes:
-            yield Finding("6 a limit that is none is reported", "metax-tech.com/sgpu-qos-policy", vendor)
+    if vendor == "metax" and not fixed and got.cores[0] == "percent" and got.cores[1] < 100 and before != vendor:
+        yield Finding("6 no annotation lifts the limit", "metax-tech.com/sgpu-qos-policy", vendor)
     if vendor == "tensor-fusion":
         for keys in (annotations, labels):
             if {"gpu-limiter", "gpu-opt"} & {*keys.get("tensor-fusion.ai/disable-features", "").split(",")}:

@@ -11,6 +11,7 @@ from tests.fuzz.amounts import NVIDIA
 from tests.fuzz.enforcement import effective
 from tests.fuzz.environment import KAI_MAPS
 from tests.fuzz.properties import refers
+from tests.fuzz.served import stays
 from tests.fuzz.trial import Finding, Trial, all_containers
 
 Json = dict[str, Any]
@@ -36,7 +37,8 @@ def hidden_findings(trial: Trial) -> Iterator[Finding]:
         name = f"{hardware}_VISIBLE_DEVICES"
         sides = (after.get("resources") or {}).values()
         translated = bool(read.used) and not any(key in (side or {}) for side in sides for key in read.used)
-        if effective(before).get(name, "all") in HIDING and REPORTED.isdisjoint(trial.codes):
+        hides = effective(before).get(name, "all") in HIDING and not stays(trial, read)
+        if hides and REPORTED.isdisjoint(trial.codes):
             yield Finding("9 hidden devices are reported", f"{before['name']}: {name}", got.vendor or "")
         if translated and effective(after).get(name, "all") in HIDING:
             yield Finding("9 what is translated sees its devices", f"{after['name']}: {name}", got.vendor or "")

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from tests.acted import in_vain
 from tests.admission import test_told
 from tests.advised import followed
 from tests.decisions import test_cases, test_keys
@@ -132,6 +133,8 @@ def not_accepted(pod: Any, context: Context, policy: Policy) -> Iterator[str]:
         for text, findings in followed(pod, denial, policy, again):
             if findings:
                 yield f"{denial.text}: {text}: {findings[0].text}"
+        for text, finding in in_vain(pod, denial, policy, again):
+            yield f"{denial.text}: {text}: {finding.text}"
 
 
 def denial_of(pod: Any, context: Context, policy: Policy) -> Finding | None:
@@ -195,3 +198,17 @@ def test_advice_in_vain_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody tries what a message says to write."""
     monkeypatch.setattr(resolve, "_followed", lambda denial, *_: denial)
     assert list(advice_on_keys("aliyun", ["ascend"]))
+
+
+def test_what_is_done_in_vain_is_found() -> None:
+    """Where a message had people request the same in each container, and the next one had them keep one request."""
+    folder = next(each for each in test_cases.FOLDERS if each.name == "containers-need-different-labels")
+    denial = Finding(
+        Reason.CONTAINERS_DISAGREE, "aliyun.com/gpu-count holds for the whole pod: request the same in each"
+    )
+    pod, context, policy = (
+        json.loads(test_cases.pod_in(folder)),
+        test_cases.context_in(folder),
+        test_cases.policy_in(folder),
+    )
+    assert list(in_vain(pod, denial, policy, partial(denial_of, context=context, policy=policy)))

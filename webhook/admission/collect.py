@@ -146,7 +146,8 @@ class ContainerRequest(msgspec.Struct):
             return bool(requests) and self._requests_without_amounts()
         none = next((entry for name, entry in self.zero.items() if keys[name].zero == "none"), None)
         if none is not None and not any("devices" in keys[entry.key_name].dimensions for entry in amounts):
-            message = f"{none} requests no device, {amounts[0]} a share of one: write 1 or more, or remove both"
+            listed, rest = " and ".join(map(str, amounts)), "both" if len(amounts) == 1 else "all"
+            message = f"{none} requests no device, {listed} a share of one: write 1 or more, or remove {rest}"
             raise self.deny(Reason.ZERO_DEVICES, message, none, instead_of(none.key, 1))
         if requests:
             self._settle_zeros()

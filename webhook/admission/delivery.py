@@ -255,9 +255,8 @@ def _add_volume(plan: Plan, volumes: list[Volume], entry: PodEntry) -> None:
         plan.edits.volumes.append(entry)
         return
     if len(volumes) > 1:
-        raise deny(
-            Reason.COLLISION, f"volume {name} is defined {len(volumes)} times: keep one", field=f"spec.volumes[{name}]"
-        )
+        message = f"volume {name}, the shim's, is defined {len(volumes)} times: remove them"
+        raise deny(Reason.COLLISION, message, field=f"spec.volumes[{name}]")
     added = next(iter([volume for volume in plan.edits.volumes if volume["name"] == name]), None)
     if not all([_same_volume(volume, entry) for volume in volumes]) or added not in (None, entry):
         message = f"volume {name} is not the shim's ({_content(entry)}): rename the pod's own"

@@ -93,7 +93,8 @@ def _not_kept(container: Settled, keys: PodKeys) -> Iterator[Finding]:
     vendor, requested = container.target, container.requested
     unlimited = vendor.document.unlimited
     request = container.request
-    enforced = requested.copy is not None and requested.copy.vendor.document.unlimited is None
+    copy = None if container.translated else requested.copy
+    enforced = copy is not None and copy.vendor.document.unlimited is None
     if (
         unlimited is not None
         and not enforced
@@ -168,7 +169,7 @@ def _merge_pod_keys(
         for key, name, text in container.keys:
             needed.setdefault((key.place, name), (key, []))[1].append((container, text))
     for (place, name), (key, texts) in needed.items():
-        text = _listed(keys, texts) if key.listed else _common_value(name, texts)
+        text = _listed(keys, texts) if key.listed else _common_value(key, name, texts)
         before = present[place].get(name)
         if before is not None and key.listed:
             before = ",".join(map(str.strip, before.split(",")))
@@ -205,11 +206,12 @@ def _listed(keys: PodKeys, texts: list[tuple[Settled, str]]) -> str:
     return ",".join(by_name.get(container.name, "0") for container in keys.containers if not container.init)
 
 
-def _common_value(name: str, texts: list[tuple[Settled, str]]) -> str:
+def _common_value(key: Key, name: str, texts: list[tuple[Settled, str]]) -> str:
     different = {text for _, text in texts}
     if len(different) > 1:
         values = " and ".join(sorted(different))
-        message = f"{name} holds for the whole pod, but its containers need {values}: request the same in each"
+        remedy = "keep the request of one" if "devices" in key.dimensions else "request the same in each"
+        message = f"{name} holds for the whole pod, but its containers need {values}: {remedy}"
         raise texts[0][0].requested.deny(Reason.CONTAINERS_DISAGREE, message)
     return different.pop()
 

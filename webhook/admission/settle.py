@@ -490,8 +490,9 @@ def _check_copies(container: ContainerRequest, target: Vendor, policy: Policy) -
                 message = f"the request {high} exceeds the limit {low}"
             else:
                 message = f"{low} is the guarantee and {high} the maximum, and a translation carries one amount"
-            remedy = "leave it out" if key.twin is None else "write the same value to both"
-            raise container.deny(Reason.TWINS_DIFFER, f"{message}: {remedy}", high)
+            remedy = f"leave {high.key} out" if key.twin is None else "write the same value to both"
+            out: Instead = (((high.key, None),),) if key.twin is None else ()
+            raise container.deny(Reason.TWINS_DIFFER, f"{message}: {remedy}", high, out)
 
 
 def ceilings(container: ContainerRequest) -> Iterator[tuple[KeyValue, KeyValue]]:

@@ -27,7 +27,7 @@ from webhook.labels import (
     keys_of,
 )
 from webhook.mapping.model.names import Names
-from webhook.mapping.model.near_misses import MAX_SIMILAR, NearMiss, looks_like_device
+from webhook.mapping.model.near_misses import MAX_SIMILAR, NearMiss, looks_like_device, nearest_first
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.templates import REQUEST
 from webhook.mapping.requests.values import KeyValue
@@ -194,6 +194,8 @@ def _container_keys(
                     perhaps = tuple(
                         name for name in unknown if any(names.fullmatch(name) for names in policy.other_names)
                     )
+            for name in [name for name, _, _ in resources if name not in policy.resources.exact]:
+                findings.extend(_unlisted(name, slot, policy) if _counts(requested, name) else ())
         init = slot.kind == "initContainers"
         sidecar = init and bytes(slot.container.restart_policy) == b'"Always"'
         containers.append(ContainerKeys(slot.name, init, resources, perhaps, sidecar=sidecar))
@@ -344,6 +346,21 @@ def _of_inactive(key: str, policy: Policy) -> str:
         f"{key} is a key of {owner.vendor}, which is inactive here: write {name}{reads}, or ask the administrator "
         f"to set `owners: {{{name}: {owner.vendor}}}`"
     )
+
+
+def _unlisted(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
+    """Report a name that is read because its kind is known, but that no known device has."""
+    for owner in policy.resources.owners(key):
+        for name, value in owner.binding:
+            variable = policy.vendors[owner.vendor].document.variables[name]
+            if variable.others is not None and variable.listed:
+                before, _, after = key.partition(value)
+                near = [f"{before}{each}{after}" for each in nearest_first(value, variable.listed)[:2]]
+                message = (
+                    f"no known device has {key}: unless some node offers it, the pod stays Pending; "
+                    f"did you mean {' or '.join(near)}?"
+                )
+                yield Finding(Reason.UNKNOWN_KEY, message, slot.name, f"limits[{key}]")
 
 
 def _like_a_device(key: str, policy: Policy) -> Iterator[str]:

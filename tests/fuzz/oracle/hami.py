@@ -260,6 +260,12 @@ def _templates(keys: Keys, cards: int, mib: int | None) -> Meaning:
     return Meaning("ascend", 1, size(template, MIB), None, {"cores": UNLIMITED}, corrected=mib != template)
 
 
+ENPU_POLICIES = frozenset(
+    {"fixed-share", "fixed_share", "fixed", "1", "elastic", "2", "best-effort", "best_effort", "besteffort", "3"}
+)
+"""``enpuPolicy`` there: the first that a pod has counts, and others are no policy."""
+
+
 def _enpu(keys: Keys, cards: int) -> Meaning:
     """ENPU, ``ascend-device-plugin/internal/server/enpu.go``: exact MiB of one die; cores are limited by fixed-share only."""
     if cards != 1:
@@ -267,8 +273,9 @@ def _enpu(keys: Keys, cards: int) -> Meaning:
     if "memory" in keys.zeros:
         raise Denied("memory is positive")
     mib, cores = keys.of("memory"), some_percent(keys.of("core"))
-    policy = keys.annotations.get("huawei.com/enpu-policy", "elastic")
-    if policy not in {"fixed-share", "elastic", "best-effort"}:
+    shared = "huawei.com/scheduler.softShareDev.policy"
+    given = (keys.annotations.get("huawei.com/enpu-policy"), keys.annotations.get(shared), keys.labels.get(shared))
+    if next(filter(None, given), "elastic") not in ENPU_POLICIES:
         raise Denied("no policy of ENPU")
     whole_chip = mib == ASCEND[keys.variant][-1] or (keys.variant == "310P" and mib in range(21527, 24577))
     memory = None if mib is None else ALL if whole_chip else size(mib, MIB)

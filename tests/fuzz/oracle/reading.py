@@ -120,6 +120,9 @@ COUNT_NAMES = {
     "intel": "gpu.intel.com/i915",
 }
 """The counts without which the vendors ignore the rest."""
+NATIVE = "nvidia.com/gpu"
+FUSED = "tensor-fusion.ai/enabled"
+"""The label of pods that TensorFusion's webhook takes (``pod_webhook.go``)."""
 COPIES = ("kai", "nvfractions")
 """The second repeats the first one's requests in its own keys; both stay."""
 BESIDE = (("koordinator", "cambricon"), ("koordinator", "metax"), ("koordinator", "hygon"))
@@ -203,13 +206,11 @@ def read_pod(pod: Json, cluster: Cluster) -> list[Read]:
         if elsewhere and vendors_of[0] in COPIES:
             reads.append(Read(name, position is None, vendors_of[0], refused="a copy for another container", used=used))
             continue
-        beside = next((pair for pair in BESIDE if set(vendors_of) == set(pair)), None)
-        if beside is not None:
-            its = Keys(name, position, len(regular), labels, annotations, cluster)
-            reads.append(_beside(container, beside, vendors, its))
-            continue
-        if len(vendors_of) > 1 and both != COPIES:
-            reads.append(_of_two(name, vendors_of, used, init=position is None))
+        its = Keys(name, position, len(regular), labels, annotations, cluster)
+        single = len(list(filter(None, found))) == 1 and not {"tensor-fusion"} & requesters.keys() - {*vendors_of}
+        mixed = _mixed(container, vendors_of, vendors, its, alone=single)
+        if mixed is not None:
+            reads.append(mixed)
             continue
         selector = spec.get("nodeSelector") or {}
         keys = Keys(name, position, len(regular), labels, annotations, cluster, selector, requesters[both[0]])
@@ -220,11 +221,35 @@ def read_pod(pod: Json, cluster: Cluster) -> list[Read]:
     return alone(checked_sums(reads, summed), "mthreads")
 
 
-def _of_two(name: str, vendors: list[str], used: tuple[str, ...], *, init: bool) -> Read:
-    """A request in two systems' keys is none, but TensorFusion can count by another's name (``tf_parser.go``)."""
-    if set(vendors) == {"nvidia", "tensor-fusion"} and used == ("nvidia.com/gpu",):
-        return Read(name, init, "tensor-fusion", unsure="a count for TensorFusion, if its webhook takes the pod")
-    return Read(name, init, vendors[0], refused="two vendors", used=used)
+def _mixed(
+    container: Json, vendors_of: list[str], vendors: dict[str, list[str]], keys: Keys, *, alone: bool
+) -> Read | None:
+    """A container with names of several systems, or in a pod that another system takes; None for any other."""
+    beside = next((pair for pair in BESIDE if set(vendors_of) == set(pair)), None)
+    if beside is not None:
+        return _beside(container, beside, vendors, keys)
+    if [*vendors.values()] == [[NATIVE]] and ("tensor-fusion" in vendors_of or keys.labels.get(FUSED) == "true"):
+        return _native(container, keys, alone=alone, sized="tensor-fusion" in vendors_of)
+    if len(vendors_of) > 1 and set(vendors_of) != set(COPIES):
+        used = tuple(vendors.get(vendors_of[0], ()))
+        return Read(keys.container, keys.position is None, vendors_of[0], refused="two vendors", used=used)
+    return None
+
+
+def _native(container: Json, keys: Keys, *, alone: bool, sized: bool) -> Read:
+    """TensorFusion ``tf_parser.go``: a native count in a pod that its webhook takes, which adds up those of all containers."""
+    name, init = keys.container, keys.position is None
+    if init or not alone:
+        return Read(name, init, "", unsure="native counts of several containers, or of one that ends")
+    used = () if sized else (NATIVE,)
+    try:
+        _take(container["resources"], (NATIVE,), keys)
+        keys.numbers = {"native": next(iter(keys.numbers.values()))}
+        return Read(name, init, "tensor-fusion", schedulers.tensor_fusion(keys), used=used)
+    except (Denied, UnreadableError) as error:
+        return Read(name, init, "tensor-fusion", refused=str(error), used=used)
+    except Unsure as error:
+        return Read(name, init, "tensor-fusion", unsure=str(error))
 
 
 def _beside(container: Json, pair: tuple[str, str], vendors: dict[str, list[str]], keys: Keys) -> Read:
@@ -282,8 +307,8 @@ def _annotated(annotations: Mapping[str, str], regular: list[str]) -> Iterator[t
         copies = [match[1] for key in annotations if key.startswith("nvidia") and (match := CONTAINER_KEY.match(key))]
         named = annotations.get("gpu-fraction-container-name", next(iter(copies), None))
         found.setdefault(regular[0] if named is None and regular else named or "", []).append("kai")
-    fused = [key for key in annotations if key.startswith(("tensor-fusion.ai/vram-", "tensor-fusion.ai/compute-p"))]
-    if fused:
+    fused = any(key.startswith(("tensor-fusion.ai/vram-", "tensor-fusion.ai/compute-p")) for key in annotations)
+    if fused or any(annotations.get(key) == text for key, text in schedulers.WHOLE.items()):
         named = annotations.get("tensor-fusion.ai/inject-container")
         for name in regular[:1] if named is None else named.split(","):
             found.setdefault(name.strip(), []).append("tensor-fusion")

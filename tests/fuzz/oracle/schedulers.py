@@ -1,5 +1,6 @@
 """Requests in the terms of schedulers and device plugins for NVIDIA's devices, and Intel's. Sources with each."""
 
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -24,6 +25,8 @@ from tests.fuzz.oracle.meaning import (
 )
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
 
+WHOLE = {"tensor-fusion.ai/isolation": "shared", "tensor-fusion.ai/dedicated-gpu": "true"}
+"""What asks TensorFusion for whole devices (``pod_webhook.go``, ``handleDedicatedGPU``)."""
 UNSIZED = frozenset({"1g.34gb"})
 """Profiles of which no listing says what they hold (mig-parted ``config-default.yaml``, B300)."""
 MIG = {
@@ -209,33 +212,48 @@ def nvfractions(keys: Keys) -> Meaning:
 
 
 def tensor_fusion(keys: Keys) -> Meaning:
-    """TensorFusion ``pod_webhook.go``: bytes and percent of each device."""
+    """TensorFusion ``pod_webhook.go``, ``tf_parser.go``: bytes and percent of each device, or whole ones."""
     notes = {key.removeprefix("tensor-fusion.ai/"): text for key, text in keys.annotations.items()}
     vram, compute = _twins(notes, "vram"), _twins(notes, "compute-percent")
     if "tflops-limit" in notes or "tflops-request" in notes:
         raise Unsure("tflops")
-    if notes.get("isolation") not in {None, "soft", "hard", "partitioned"}:
+    if notes.get("isolation") not in {None, "soft", "hard", "partitioned", "shared"}:
         raise Unsure("another isolation")
+    cards, claimed = _fused(notes, keys)
+    if notes.get("dedicated-gpu") == "true" and "gpu-model" not in notes:
+        raise Denied("a dedicated device of no model")
     total = None if vram is None else _bytes(vram)
-    if total == 0 or (total is None and compute is None):
+    if any(keys.annotations.get(key) == text for key, text in WHOLE.items()):
+        return Meaning("tensor-fusion", some_count(cards), ALL, ALL, {"devices": 1})
+    if total == 0 or (total is None and compute is None and not claimed):
         raise Unsure("no memory")
-    keys.requesters = 1  # all of them get the same devices, and the count is of these
-    cards = keys.count_of(notes, "gpu-count")
-    if "gpu-indices" in notes:  # its parser looks there first (``tf_parser.go``)
-        cards = len(notes["gpu-indices"].split(","))
-    if cards is not None and cards > 128:
-        raise Denied("1 to 128 devices")
-    cores = None
-    if compute is not None:
-        if not compute.isdecimal() or not compute.isascii() or len(compute) > 18:
-            raise Unsure("a part of a percent")
-        cores = some_percent(int(compute) or None)
-    if total is None and cores is None:
+    cores = None if compute is None else _whole_percent(compute)
+    if total is None and cores is None and not claimed:
         raise Unsure("nothing of a device")
     memory = None if total is None else size(total, 1)
-    return Meaning(
-        "tensor-fusion", some_count(cards), memory, cores, {"devices": 1, "memory": UNLIMITED, "cores": UNLIMITED}
-    )
+    rest = ALL if claimed and compute is None else UNLIMITED
+    return Meaning("tensor-fusion", some_count(cards), memory, cores, {"devices": 1, "memory": rest, "cores": rest})
+
+
+def _fused(notes: Mapping[str, str], keys: Keys) -> tuple[int | None, bool]:
+    """The devices, and whether a native count alone asks for them: of whole ones, unless an annotation says less."""
+    keys.requesters = 1  # all of them get the same devices, and the count is of these
+    cards, native = keys.count_of(notes, "gpu-count"), keys.of("native")
+    listed = None
+    if "gpu-indices" in notes:
+        indices = notes["gpu-indices"].split(",")
+        listed = len(indices)
+        if not all(re.fullmatch("[0-9]{1,9}", each.strip()) for each in indices):
+            raise Denied("no count: a list of devices")
+    if any(each is not None and each > 128 for each in (cards, listed or cards or native)):
+        raise Denied("1 to 128 devices")
+    return listed or cards or native, native is not None and cards is None
+
+
+def _whole_percent(text: str) -> Amount | None:
+    if not text.isdecimal() or not text.isascii() or len(text) > 18:
+        raise Unsure("a part of a percent")
+    return some_percent(int(text) or None)
 
 
 def mig(keys: Keys) -> Meaning:

@@ -105,8 +105,11 @@ def ascend(draw: Draw, name: str) -> Ask:
         return Ask(found, {}, {})
     if draw.chance(0.5):
         found[f"{chip}-core"] = draw.whole(1, 100)
-    policy = {"huawei.com/enpu-policy": draw.pick(("fixed-share", "elastic", "best-effort"))}
-    return Ask(found, {}, {"huawei.com/vnpu-mode": "enpu", **(policy if draw.chance(0.7) else {})})
+    policies = ("fixed-share", "elastic", "best-effort", "fixed", "2", "fixed-share")
+    key = draw.pick(("huawei.com/enpu-policy", "huawei.com/enpu-policy", "huawei.com/scheduler.softShareDev.policy"))
+    policy = {key: draw.pick(policies)} if draw.chance(0.7) else {}
+    labels = {"huawei.com/scheduler.softShareDev.policy": draw.pick(policies)} if draw.chance(0.2) else {}
+    return Ask(found, labels, {"huawei.com/vnpu-mode": "enpu", **policy})
 
 
 def neuron(draw: Draw, name: str) -> Ask:

@@ -149,9 +149,15 @@ def tensor_fusion(draw: Draw, name: str) -> Ask:
     elif draw.chance(0.2):
         notes["tensor-fusion.ai/gpu-indices"] = draw.pick(("0", "0,1", "3,1,2"))
     if draw.chance(0.2):
-        notes["tensor-fusion.ai/isolation"] = draw.pick(("soft", "hard", "partitioned"))
+        notes["tensor-fusion.ai/isolation"] = draw.pick(("soft", "hard", "partitioned", "shared"))
+    if draw.chance(0.1):
+        notes["tensor-fusion.ai/dedicated-gpu"] = draw.pick(("true", "true", "false"))
+        notes.update({"tensor-fusion.ai/gpu-model": "A100"} if draw.chance(0.8) else {})
+    native: dict[str, Value] = {"nvidia.com/gpu": cards(draw)} if draw.chance(0.25) else {}
+    if native and draw.chance(0.3):
+        return Ask(native, {"tensor-fusion.ai/enabled": "true"}, {})
     notes["tensor-fusion.ai/inject-container"] = draw.pick((name, name, name, "c0,c1"))
-    return Ask({}, {}, notes)
+    return Ask(native, {"tensor-fusion.ai/enabled": "true"} if draw.chance(0.2) else {}, notes)
 
 
 def neutral(draw: Draw, name: str) -> Ask:

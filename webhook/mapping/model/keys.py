@@ -92,12 +92,12 @@ class Variable(Strict):
     """A variable part of names, such as `{chip}` or `{profile}`."""
 
     values: Annotated[list[KeyText], Field(max_length=MANY)] | ValuePattern | None = told(
-        "the possible values: a list, or one pattern"
+        "the possible values: a list, or one pattern; beside `rows` further ones, whose content is not known"
     )
     rows: Annotated[dict[KeyText, Row], Field(max_length=MANY)] | None = told(
         "the possible values, and what a device of each name contains"
     )
-    others: ValuePattern | None = told("pattern of names that are known, but whose content is not")
+    others: ValuePattern | None = told("pattern of names that may exist: read, with a warning that no known device has them")
     possible: ValuePattern | None = told("pattern of names that a configuration may add: these are no near misses")
     write: Texts | None = told("the values that may be written; if no key contains the variable, one: the row of all")
     model: Texts | None = told("models of the cluster's devices, as in the rows; without it any model is possible")

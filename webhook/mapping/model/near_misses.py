@@ -48,6 +48,9 @@ MAX_LISTED: Final = 8
 """The number of values of a variable that a message lists."""
 
 
+_NUMBERS: Final = re.compile("[0-9]+")
+
+
 @dataclass(frozen=True, slots=True)
 class NearMiss:
     """The key that a name was probably meant to be.
@@ -290,6 +293,16 @@ def _letters(name: str) -> str:
     return re.sub(r"[^a-z0-9/]", "", name.lower())
 
 
+def nearest_first(name: str, names: Iterable[str]) -> list[str]:
+    """Sort names by their likeness to one: by their numbers, from the first, and if these are as near, by what is between."""
+
+    def away(other: str) -> tuple[list[int], bool]:
+        numbers = zip(_NUMBERS.findall(name), _NUMBERS.findall(other), strict=False)
+        return [abs(int(one) - int(two)) for one, two in numbers], _NUMBERS.split(name) != _NUMBERS.split(other)
+
+    return sorted(names, key=away)
+
+
 def _likeness(choice: str, part: str) -> float:
     return difflib.SequenceMatcher(None, choice, part[: len(choice) + MAX_LONGER], autojunk=False).ratio()
 
@@ -307,7 +320,9 @@ _WORDS_OF_DEVICES: Final = _devices()
 def looks_like_device(name: str) -> bool:
     """Whether a resource name is one of devices that are shared, as far as its words say."""
     words, parts = _WORDS_OF_DEVICES, set(re.split("[^a-z]+", name.lower()))
-    if name in words["whole"] or not parts.isdisjoint(words["other"]) or name.startswith(DEVICE_CLASS):
+    if name in words["whole"] or name.rpartition("/")[2].lower() in words["alone"]:
+        return False
+    if not parts.isdisjoint(words["other"]) or name.startswith(DEVICE_CLASS):
         return False
     return not parts.isdisjoint(words["words"]) or any(word in name.lower() for word in words["anywhere"])
 

@@ -145,7 +145,7 @@ def _nearest_model(model: str, known: Collection[str]) -> str:
 
 
 def _check_written(path: FieldPath, variable: Variable, available: Mapping[str, Row], problems: Problems) -> None:
-    listed = variable.values if isinstance(variable.values, list) else list(variable.rows or {})
+    listed = variable.values if isinstance(variable.values, list) else []
     for value in texts(variable.write):
         if variable.rows is not None and value not in variable.rows:
             problems.add((*path, "write"), f"{value!r} has no row", f"rows are {', '.join(variable.rows)}")
@@ -154,7 +154,7 @@ def _check_written(path: FieldPath, variable: Variable, available: Mapping[str, 
             problems.add(
                 (*path, "write"), f"{value!r} is not available on {models}", f"available are {', '.join(available)}"
             )
-        elif listed and value not in listed:
+        elif variable.rows is None and listed and value not in listed:
             problems.add((*path, "write"), f"{value!r} is none of {', '.join(listed)}")
 
 

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from webhook.mapping.model.keys import PLACEHOLDER, Condition, Derived, Form, Key, Row
+from webhook.mapping.model.near_misses import nearest_first
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import Numbers
 from webhook.mapping.requests.values import KeyValue, KeyValues, bound_in, form_of, name_in, row_of
@@ -148,7 +149,8 @@ def _above(vendor: Vendor, entry: KeyValue) -> list[Number]:
 
 def without_row(vendor: Vendor, entry: KeyValue) -> str:
     """Return why the size of a name is not known: no device of the cluster has it, or it has no row."""
-    rows = [name for variable in vendor.variables.values() for name in variable.rows]
+    written = " ".join(value for _, value in entry.binding) or entry.text
+    rows = nearest_first(written, [name for variable in vendor.variables.values() for name in variable.rows])
     listed = f"{', '.join(rows[:MAX_LISTED])}{f' … ({len(rows)} in all)' if rows[MAX_LISTED:] else ''}"
     for variable in vendor.variables.values():
         name = name_in(vendor, entry, variable)
