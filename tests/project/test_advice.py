@@ -1,5 +1,6 @@
 """What pages and messages tell people to write is accepted when they write it."""
 
+import fnmatch
 import json
 import re
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from tests.mapping.vendors import policy as configured
 from tests.naming import each_of, naming
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Namespace, decide, resolve
-from webhook.labels import TARGET
+from webhook.labels import TARGET, keys_of
 from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.load import load_policy
@@ -212,3 +213,14 @@ def test_what_is_done_in_vain_is_found() -> None:
         test_cases.policy_in(folder),
     )
     assert list(in_vain(pod, denial, policy, partial(denial_of, context=context, policy=policy)))
+
+
+def test_keys_in_texts_of_codes_are_read() -> None:
+    """What explains a code names keys that somebody reads; its examples are messages."""
+    names = [f"{each.explanation.meaning} {each.explanation.remedy}" for each in Reason]
+    named = {key for text in names for key in re.findall(r"[a-z][\w-]*\.[a-z]+/[\w.*-]*[\w*]", text)}
+    ours = ["kubernetes.io/arch"]  # of Kubernetes
+    ours += [key for kind in ("namespace", "pod") for place in ("annotation", "label") for key in keys_of(kind, place)]
+    places = (POLICY.resources, POLICY.labels, POLICY.annotations, POLICY.node_selector)
+    assert len(named) > 5
+    assert not [key for key in named if not any(each.owners(key) for each in places) and not fnmatch.filter(ours, key)]

@@ -97,7 +97,9 @@ class Variable(Strict):
     rows: Annotated[dict[KeyText, Row], Field(max_length=MANY)] | None = told(
         "the possible values, and what a device of each name contains"
     )
-    others: ValuePattern | None = told("pattern of names that may exist: read, with a warning that no known device has them")
+    others: ValuePattern | None = told(
+        "pattern of names that may exist: read, with a warning that no known device has them"
+    )
     possible: ValuePattern | None = told("pattern of names that a configuration may add: these are no near misses")
     write: Texts | None = told("the values that may be written; if no key contains the variable, one: the row of all")
     model: Texts | None = told("models of the cluster's devices, as in the rows; without it any model is possible")
