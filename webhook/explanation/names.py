@@ -229,8 +229,8 @@ def _unit(vendor: Vendor, key: Key, owner: Owner) -> str:
             listed = f": {', '.join(contained)}" if contained else ""
             return f"{unit_text(vendor, key)} called {value}{listed}"
         if row is None and value is not None and variable.rows:
-            listed = value in vendor.document.variables[variable.name].listed
-            return f"{unit_text(vendor, key)} called {value}, {'of unknown size' if listed else 'which no known device has'}"
+            known = value in vendor.document.variables[variable.name].listed
+            return f"{unit_text(vendor, key)} called {value}, {'of unknown size' if known else 'which no known device has'}"
     why = unconfigured_size(vendor) if "devices" in key.dimensions else None
     unit = unit_text(vendor, key)
     return unit if why is None else f"{unit}; what it holds has to be configured: {why}"
