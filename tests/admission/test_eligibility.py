@@ -1,4 +1,7 @@
-"""The roll-out: what a pod is a part of, and that a workload is treated alike everywhere and always."""
+"""The roll-out: what a pod is a part of, and that a workload is treated alike everywhere and always.
+
+Modes are in `told/modes.yaml`.
+"""
 
 import json
 from typing import Any
@@ -7,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.naming import each_of
-from webhook.admission.decision import Context, Namespace
-from webhook.admission.eligibility import Mode, bucket, enforcement_of, workload
+from webhook.admission.eligibility import bucket, workload
 from webhook.pod import Pod, decode_pod
-from webhook.reasons import Reason
 
 
 def made_by(kind: str, owner_name: str, **metadata: Any) -> Pod:
@@ -54,41 +55,6 @@ def test_percentages_are_about_kept() -> None:
     """Of many workloads a quarter is below 25."""
     below = sum(bucket(f"team/ReplicaSet/{number}") < 25 for number in range(4000))
     assert 900 < below < 1100
-
-
-def firm(labels: dict[str, str]) -> tuple[Mode, list[Reason]]:
-    """The mode of a pod in a namespace with these labels, and what is reported."""
-    found = enforcement_of(made_by("ReplicaSet", "train-5d4f8c7b6d"), Context(Namespace("team", labels)))
-    return found.mode, [finding.reason for finding in found.findings]
-
-
-MODE, ROLLOUT = "vgpu-webhook.io/mode", "vgpu-webhook.io/rollout"
-
-
-@each_of(
-    "labels, mode, reported",
-    [
-        ({}, Mode.ENFORCE, []),
-        ({MODE: "enforce"}, Mode.ENFORCE, []),
-        ({MODE: "warn"}, Mode.WARN, []),
-        ({MODE: "audit"}, Mode.AUDIT, []),
-        ({MODE: "Warn"}, Mode.WARN, [Reason.NAMESPACE_SETTING_INVALID]),
-        ({MODE: "enfroce"}, Mode.WARN, [Reason.NAMESPACE_SETTING_INVALID]),
-        ({MODE: ""}, Mode.WARN, [Reason.NAMESPACE_SETTING_INVALID]),
-        ({MODE: "enfroce", ROLLOUT: "100"}, Mode.WARN, [Reason.NAMESPACE_SETTING_INVALID]),
-        ({ROLLOUT: "100"}, Mode.ENFORCE, []),
-        ({ROLLOUT: "14"}, Mode.ENFORCE, []),
-        ({ROLLOUT: "13"}, Mode.WARN, [Reason.OUTSIDE_ROLLOUT]),
-        ({ROLLOUT: "0"}, Mode.WARN, [Reason.OUTSIDE_ROLLOUT]),
-        ({ROLLOUT: "101"}, Mode.ENFORCE, [Reason.NAMESPACE_SETTING_INVALID]),
-        ({ROLLOUT: "25%"}, Mode.ENFORCE, [Reason.NAMESPACE_SETTING_INVALID]),
-        ({ROLLOUT: "0", MODE: "audit"}, Mode.AUDIT, []),
-        ({ROLLOUT: "0", MODE: "enforce"}, Mode.WARN, [Reason.OUTSIDE_ROLLOUT]),
-    ],
-)
-def test_mode_of_a_pod(labels: dict[str, str], mode: Mode, reported: list[Reason]) -> None:
-    """The namespace's mode; within a roll-out only warnings for the rest; what is unreadable is reported, a mode as `warn`."""
-    assert firm(labels) == (mode, reported)
 
 
 @given(

@@ -71,18 +71,6 @@ def memory_of(answer: Answer) -> str | None:
     return found
 
 
-def test_config_map_changes_pods(plane: ControlPlane, webhook: Process) -> None:
-    """A pod created soon after a ConfigMap changed gets the new rules; deleted, the built-in ones are back."""
-    assert memory_of(create(plane.client, "before")) == "5k"
-    plane.client.create(mapping("nvidia", "extends: nvidia\ndefaults: {memory: 8000Mi}\n"), OWN).accepted()
-    plane.wait_until(lambda: memory_of(create(plane.client, "after")) == "8k", "new default")
-    plane.client.patch("v1", "configmaps", "nvidia", {"data": {"mapping.yaml": "extends: nvidia\nnothing: 1\n"}}, OWN)
-    plane.wait_until(lambda: events_about(plane.client, "nvidia"), "an event about the bad document")
-    assert memory_of(create(plane.client, "still")) == "8k"
-    plane.client.delete("v1", "configmaps", "nvidia", OWN).accepted()
-    plane.wait_until(lambda: memory_of(create(plane.client, "again")) == "5k", "built-in default")
-
-
 def test_without_settings_a_count_alone_is_whole_devices(plane: ControlPlane, webhook: Process) -> None:
     """Log, metric and check say that there are none; with settings again, all is as before."""
     plain = re.search(r"ready: \S+, (http://\S+) ", webhook.log.read_text())

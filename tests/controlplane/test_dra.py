@@ -434,23 +434,6 @@ def test_a_dry_run_creates_nothing(plane: ControlPlane) -> None:
     assert {each["metadata"]["name"] for each in plane.client.list(GROUP, RESOURCE, TEAM)} == before
 
 
-def test_a_quota_denies_with_its_text(plane: ControlPlane) -> None:
-    """The user is told, instead of a pod that waits for ever."""
-    hard = {f"count/{RESOURCE}.resource.k8s.io": "0"}
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": hard}}
-    client = plane.client
-    client.create(quota, TEAM).accepted()
-    used = {name: str(len(client.list(GROUP, RESOURCE, TEAM))) for name in hard}
-    client.patch("v1", "resourcequotas", "none/status", {"status": {"hard": hard, "used": used}}, TEAM).accepted()
-    odd = {"tencent.com/vcuda-core": 19, "tencent.com/vcuda-memory": 5}
-    try:
-        answer = denied(plane, pod("quota", odd))
-        assert "VGW329" in answer.body["message"]
-        assert "exceeded quota: none" in answer.body["message"]
-    finally:
-        client.delete("v1", "resourcequotas", "none", TEAM)
-
-
 @pytest.mark.parametrize(
     "limits, metadata, memory",
     [
