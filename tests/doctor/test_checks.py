@@ -160,6 +160,8 @@ PRODUCT, REPLICAS = SHARED["metadata"]["labels"]
 SIZED = node("n1", *GPU, labels={"nvidia.com/gpu.memory": "81559", "nvidia.com/gpu.count": "8"})
 """Likewise, of what it has."""
 ELSEWHERE = placed("plugin", "n3")
+OF_TWO = [INSTALLER, {**INSTALLER, "metadata": {**INSTALLER["metadata"], "namespace": "forbidden"}}]
+"""Installers, the nodes of one of which cannot be read."""
 TURNS = outcome(
     settings="owners: {nvidia.com/gpu: timeslicing}",
     turns="extends: timeslicing\nkeys: {gpu: {resource: [nvidia.com/gpu, nvidia.com/gpu.shared]}}\n",
@@ -592,6 +594,7 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("shim", WARNING, "may mount one", but(daemon_sets=[INSTALLER, LIBRARIES])),
     ("shim", WARNING, "may mount one", but(daemon_sets=[LIBRARIES])),
     ("shim", WARNING, "may mount one", but(daemon_sets=[INSTALLER, LIBRARIES], plugin_pods=REFUSED)),
+    ("shim", WARNING, "may mount one", but(daemon_sets=[*OF_TWO, LIBRARIES], plugin_pods=ELSEWHERE)),
     ("shim", ERROR, "mounts the same library", but(daemon_sets=[INSTALLER, HAMIS])),
     ("shim", ERROR, "mounts the same library", but(daemon_sets=[HAMIS])),
     ("shim", ERROR, "mounts the same library", but(daemon_sets=[INSTALLER, HAMIS], plugin_pods=REFUSED)),

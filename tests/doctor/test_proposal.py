@@ -17,6 +17,7 @@ SCHEMA = json.loads(values_schema())
 MEMORY, COUNT = "nvidia.com/gpu.memory", "nvidia.com/gpu.count"
 SIZED = node("n", "nvidia.com/gpu", labels={MEMORY: "81559", COUNT: "8"})
 HAMI = queue("hami-scheduler", 5)
+VOLCANO = queue("volcano", 1)
 BUILTIN = load_policy()
 
 
@@ -68,6 +69,13 @@ async def values_for(**facts: Any) -> Any:
             {"target": "nvidia"},
         ),
         ({"nodes": [node("n", "volcano.sh/vgpu-number")]}, {"target": "volcano"}),
+        # The same system and hardware, with other keys.
+        (
+            {"nodes": [node("a", "volcano.sh/vgpu-number"), node("b", "volcano.sh/gpu-memory")], "waiting": VOLCANO},
+            {"target": "volcano", "served": ["volcano-legacy"]},
+        ),
+        # Names of plain device plugins, too, whose sharing system does not run.
+        ({"nodes": [node("n", "amd.com/gpu")]}, {}),
         (
             {
                 "nodes": [

@@ -17,6 +17,21 @@ from webhook.text import shorten, without_middle
 Object: TypeAlias = dict[str, Any]
 """A Kubernetes object, as its JSON."""
 
+K = TypeVar("K")
+
+
+def found_at(data: object, kind: type[K], *path: str) -> K | None:
+    """What is at a path of plain data; None if nothing of this kind is there, whatever others have written."""
+    for key in path:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data if isinstance(data, kind) else None
+
+
+def each_at(data: object, *path: str) -> list[Object]:
+    """The objects of the list at a path of plain data."""
+    return [each for each in found_at(data, list, *path) or () if isinstance(each, dict)]
+
+
 Body: TypeAlias = Object | list[Any] | None
 """What is sent, as JSON; a list is a JSON Patch."""
 

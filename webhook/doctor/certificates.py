@@ -6,6 +6,7 @@ The address in the webhook configuration is connected to, to read the certificat
 import asyncio
 import base64
 import binascii
+import contextlib
 import datetime as dt
 import itertools
 import ssl
@@ -17,11 +18,11 @@ from urllib.parse import urlsplit
 import msgspec
 from cryptography import x509
 
-from webhook.cluster.client import Object, StatusError, list_objects, read_object
+from webhook.cluster.client import Object, StatusError, each_at, found_at, list_objects, read_object
 from webhook.cluster.registration.stored import annotations_of, bundle_of, webhooks_of
 from webhook.cluster.registration.wanted import AUDIT, ENFORCE, KINDS, MUTATING, NAME, PORT, ServiceReference
 from webhook.cluster.secret import NAME as SECRET
-from webhook.doctor.reading import ClusterReader, Item, each_at, found_at, read_or, reads, remembered, tried
+from webhook.doctor.reading import ClusterReader, Item, read_or, reads, remembered, tried
 from webhook.doctor.replicas import address_of, logs, where_none_acts
 from webhook.doctor.result import Result, UnansweredError, counted, error, ok, warning
 from webhook.labels import WRITTEN_BY
@@ -36,27 +37,24 @@ CA_LEFT: Final = dt.timedelta(days=30)
 
 async def bundle(seen: ClusterReader) -> Result:
     """Does the webhook configuration trust valid CAs, and those of the Secret?"""
-    found = await seen.configuration(MUTATING)
-    ours = await _our_webhooks(seen)
+    found, ours = await seen.configuration(MUTATING), await _our_webhooks(seen)
     if found is None or not ours:
         return warning("not checked: there is no webhook configuration", hint="see above")
-    act, trusted = await where_none_acts(seen), list[x509.Certificate]()
-    for name, webhook in ours.items():
-        if not bundle_of(webhook).strip():
-            return await _without(name, webhook, seen, act)
-        cas = _certificates(bundle_of(webhook))
-        if not cas:
-            return error(f"the caBundle of {name} holds something other than certificates", hint=act)
-        trusted += cas
+    act = await where_none_acts(seen)
+    bundles = {name: bundle_of(webhook) for name, webhook in ours.items()}
+    trusted = {name: _certificates(each) for name, each in bundles.items()}
+    if empty := next((name for name, each in bundles.items() if not each.strip()), None):
+        return await _without(empty, ours[empty], seen, act)
+    if strange := next((name for name, cas in trusted.items() if not cas), None):
+        return error(f"the caBundle of {strange} holds something other than certificates", hint=act)
+    cas = [*itertools.chain.from_iterable(trusted.values())]
     secret = await read_or(None, stored(seen))
-    strange = [ca for ca in secret[1] if ca not in trusted] if secret else []
-    alike = len(set(map(bundle_of, ours.values()))) == 1
-    return (
-        _expired(trusted, seen.now, act)
-        or (_narrower(len(strange), found, seen) if strange else None)
-        or (None if alike else warning(f"the webhooks of {NAME} trust different CAs", hint=act))
-        or _expiring(trusted, seen.now, act)
+    unknown = [ca for ca in secret[1] if ca not in cas] if secret else []
+    different = (
+        warning(f"the webhooks of {NAME} trust different CAs", hint=act) if len({*bundles.values()}) > 1 else None
     )
+    narrower = _narrower(len(unknown), found, seen) if unknown else None
+    return _expired(cas, seen.now, act) or narrower or different or _expiring(cas, seen.now, act)
 
 
 def _expired(trusted: Sequence[x509.Certificate], now: dt.datetime, hint: str) -> Result | None:
@@ -86,9 +84,8 @@ def _expiring(trusted: Sequence[x509.Certificate], now: dt.datetime, hint: str) 
 
 async def _our_webhooks(seen: ClusterReader) -> dict[str, Object]:
     """Our webhooks of both configurations, by name."""
-    found = [(kind, await tried(seen.configuration(kind))) for kind in KINDS]
-    webhooks = [(kind, webhooks_of(each)) for kind, each in found if isinstance(each, dict)]
-    return {each.name: some[each.name] for kind, some in webhooks for each in kind.webhooks if each.name in some}
+    found = {kind: webhooks_of(await read_or(None, seen.configuration(kind)) or {}) for kind in KINDS}
+    return {each.name: some[each.name] for kind, some in found.items() for each in kind.webhooks if each.name in some}
 
 
 async def _without(name: str, webhook: Object, seen: ClusterReader, hint: str) -> Result:
@@ -97,10 +94,10 @@ async def _without(name: str, webhook: Object, seen: ClusterReader, hint: str) -
     verified = any(each.handshake == "verified" for each in shown)
     if isinstance(address_of(webhook), ServiceReference) or not verified:
         return error(f"{name} has no caBundle: no API server can trust the webhook", hint=hint)
-    return warning(
-        f"{name} has no caBundle: API servers use the CAs of their machines; those of this machine verify the webhook",
-        hint="fine if the certificate is from a public CA",
+    what = (
+        f"{name} has no caBundle: API servers use the CAs of their machines; those of this machine verify the webhook"
     )
+    return warning(what, hint="fine if the certificate is from a public CA")
 
 
 async def served(seen: ClusterReader) -> Result:
@@ -136,7 +133,10 @@ def _judged(every: Sequence["HandshakeResult"], seen: ClusterReader, *, of_servi
 
 async def age(seen: ClusterReader) -> Result:
     """Are the certificates valid for some time?"""
-    found, secret = await _serving_certificates(seen), await tried(stored(seen))
+    shown, secret = await read_or([], handshakes(seen)), await tried(stored(seen))
+    found = {each.address: each.certificate for each in shown if each.certificate is not None}
+    if isinstance(secret, tuple) and secret[0]:
+        found[f"Secret {SECRET}"] = secret[0][0]
     if not found:
         why = [f"{SECRET}: {secret.why}"] if isinstance(secret, UnansweredError) else []
         hint = f"needed for this check: a connection to the webhook, or get the Secret {SECRET}"
@@ -148,13 +148,6 @@ async def age(seen: ClusterReader) -> Result:
         return warning("a certificate should have been renewed", *late, hint=f"see why: {logs(seen)}")
     soonest = min(certificate.not_valid_after_utc for certificate in found.values())
     return ok(f"valid for {_days(soonest - seen.now)} ({', '.join(found)})")
-
-
-async def _serving_certificates(seen: ClusterReader) -> dict[str, x509.Certificate]:
-    """Those that are shown, by address, and that of the Secret."""
-    shown, secret = await read_or([], handshakes(seen)), await read_or(None, stored(seen))
-    found = {each.address: each.certificate for each in shown if each.certificate is not None}
-    return found | {f"Secret {SECRET}": certificate for certificate in (secret[0] if secret else ())[:1]}
 
 
 def _is_valid(certificate: x509.Certificate, now: dt.datetime) -> bool:
@@ -210,27 +203,18 @@ Handshake: TypeAlias = Literal["verified", "untrusted", "refused", "unreachable"
 
 
 class HandshakeResult(NamedTuple):
-    """The result of a TLS handshake with one address.
-
-    Attributes:
-        address: host and port.
-        handshake: its result, with the CAs of the webhook configuration.
-        why: the error message of the TLS library or the system; empty without an error.
-        certificate: the serving certificate, trusted or not; None if there was none.
-    """
+    """How a TLS handshake with one address has ended, by the CAs of the webhook configuration; why; what was shown."""
 
     address: str
     handshake: Handshake
-    why: str
+    why: str = ""
     certificate: x509.Certificate | None = None
 
 
 class Backend(NamedTuple):
-    """Where the webhook is called.
+    """Where the webhook is called: the name that its certificate must have, and hosts with ports to connect to.
 
     Attributes:
-        name: the name that its certificate must have.
-        hosts: hosts and ports to connect to.
         ready, others: of a Service, the numbers of its ready and other endpoints.
         why: what keeps from connecting; empty if nothing does.
     """
@@ -275,30 +259,26 @@ async def _of_service(seen: ClusterReader, service: ServiceReference) -> Backend
     slices = await list_objects(seen.api, f"/apis/discovery.k8s.io/v1/{place}/endpointslices", Object, query)
     names = [port.get("name") or "" for port in each_at(found, "ports") if port.get("port") == service.port]
     endpoints = [each for part in slices for each in _endpoints(part, names)]
-    ready = [hosts for hosts, is_ready in endpoints if is_ready]
-    hosts = [host for hosts in ready[:MAX_ENDPOINTS] for host in hosts]
+    # By default, an endpoint gets traffic (``discovery.k8s.io/v1``).
+    ready = [hosts for hosts, is_ready in endpoints if is_ready is not False]
+    hosts = [*itertools.chain.from_iterable(ready[:MAX_ENDPOINTS])]
     why = "" if hosts else "there is no address to connect to"
     why = why if names else f"the Service {service.namespace}/{service.name} has no port {service.port}"
     return Backend(f"{service.name}.{service.namespace}.svc", hosts, len(ready), len(endpoints) - len(ready), why)
 
 
-def _endpoints(part: Object, names: Collection[str]) -> Iterator[tuple[list[tuple[str, int]], bool]]:
+def _endpoints(part: Object, names: Collection[str]) -> Iterator[tuple[list[tuple[str, int]], bool | None]]:
     """The endpoints of a slice, at its ports of these names, and whether each is ready; of several addresses, the first."""
     ports = [found_at(port, int, "port") for port in each_at(part, "ports") if (port.get("name") or "") in names]
     for each in each_at(part, "endpoints"):
         for host in (found_at(each, list, "addresses") or ())[:1]:
-            # By default, an endpoint gets traffic (``discovery.k8s.io/v1``).
-            is_ready = found_at(each, bool, "conditions", "ready") is not False
-            yield [(str(host), port) for port in ports if port is not None], is_ready
+            hosts = [(str(host), port) for port in ports if port is not None]
+            yield hosts, found_at(each, bool, "conditions", "ready")
 
 
 @remembered
 async def handshakes(seen: ClusterReader) -> list[HandshakeResult]:
-    """The certificates that the address in the webhook configuration shows.
-
-    Raises:
-        UnansweredError: there is no address to connect to.
-    """
+    """The certificates that the address in the webhook configuration shows; an `UnansweredError` if there is none."""
     reached, trusted = await backend(seen), bundle_of(await _called(seen)).strip()
     if reached.why:
         raise UnansweredError(warning("no connection could be made", reached.why, hint="see the dry run below"))
@@ -312,33 +292,27 @@ HANDSHAKE_SECONDS: Final = 5.0
 async def handshake(
     host: str, port: int, name: str, ca_bundle: bytes, seconds: float = HANDSHAKE_SECONDS
 ) -> HandshakeResult:
-    """Connect as an API server would. Only the handshake is sent.
+    """Connect as an API server would, which trusts the CAs of its machine where the bundle is empty. Nothing more is sent.
 
-    Args:
-        host: to connect to.
-        port: to connect to.
-        name: the name that the certificate must have.
-        ca_bundle: the CAs, PEM; empty: those that this machine trusts.
-        seconds: for each of the two handshakes; the second one, without verification, reads an untrusted certificate.
+    An untrusted certificate is read in a second handshake, without verification.
     """
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    end, why, shown = await _attempt(host, port, name, ca_bundle, seconds)
-    if end == "untrusted":
-        _, _, shown = await _attempt(host, port, name, None, seconds)
-    return HandshakeResult(address, end, why, shown)
-
-
-async def _attempt(
-    host: str, port: int, name: str, ca_bundle: bytes | None, seconds: float
-) -> tuple[Handshake, str, x509.Certificate | None]:
     try:
-        context = _unverified() if ca_bundle is None else await asyncio.to_thread(_context, ca_bundle)
+        context = _context(ca_bundle)
     except ssl.SSLError as problem:
-        return "untrusted", f"the caBundle cannot be read: {problem}", None
-    try:
-        return "verified", "", await _connect(host, port, name, context, seconds)
-    except OSError as problem:
-        return *_end(problem, seconds), None
+        end: Handshake = "untrusted"
+        why = f"the caBundle cannot be read: {problem}"
+    else:
+        try:
+            return HandshakeResult(address, "verified", "", await _connect(host, port, name, context, seconds))
+        except OSError as problem:
+            end, why = _end(problem, seconds)
+    shown, context = None, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if end == "untrusted":
+        with contextlib.suppress(OSError):
+            shown = await _connect(host, port, name, context, seconds)
+    return HandshakeResult(address, end, why, shown)
 
 
 def _end(problem: OSError, seconds: float) -> tuple[Handshake, str]:
@@ -372,11 +346,4 @@ def _context(ca_bundle: bytes) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=ca_bundle.decode("ascii", "replace") or None)
     # Python 3.13 enforces rules of X.509 on CAs that Go, and so most clusters, never enforced.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return context
-
-
-def _unverified() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
     return context

@@ -1,7 +1,4 @@
-"""All checks of an installation, in the order of the output.
-
-What nodes offer of the target comes first, then all from the API server to the node.
-"""
+"""All checks of an installation, in the order of the output: a name, its section, and the function that asks."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -51,12 +48,9 @@ async def examine(seen: ClusterReader) -> list[tuple[ClusterCheck, Result]]:
 
 
 async def made(checks: Sequence[ClusterCheck], seen: ClusterReader) -> list[tuple[ClusterCheck, Result]]:
-    """Make checks side by side."""
-    return [*zip(checks, await asyncio.gather(*(_made(check, seen) for check in checks)), strict=True)]
-
-
-async def _made(check: ClusterCheck, seen: ClusterReader) -> Result:
-    try:
-        return await check.answer(seen)
-    except Exception as problem:  # noqa: BLE001  (one check ends no other)
-        return unanswered(problem)
+    """Make checks side by side; what one raises ends no other."""
+    found = await asyncio.gather(*(check.answer(seen) for check in checks), return_exceptions=True)
+    return [
+        (check, each if isinstance(each, Result) else unanswered(each))
+        for check, each in zip(checks, found, strict=True)
+    ]

@@ -6,20 +6,9 @@ from typing import Final, NamedTuple
 
 from webhook.admission.claims import claims_of, of_other_devices, requested_key
 from webhook.cluster.claims import GROUP, RESOURCE
-from webhook.cluster.client import ApiError, Object, StatusError, object_pages
+from webhook.cluster.client import ApiError, Object, StatusError, each_at, found_at, object_pages
 from webhook.doctor.nodes import targets
-from webhook.doctor.reading import (
-    ClusterReader,
-    Item,
-    T,
-    as_dry_run,
-    each_at,
-    found_at,
-    read_or,
-    reads,
-    remembered,
-    told_by,
-)
+from webhook.doctor.reading import ClusterReader, Item, T, as_dry_run, read_or, reads, remembered, told_by
 from webhook.doctor.result import Result, counted, error, first_of, listed, ok, warning
 from webhook.labels import TARGET
 from webhook.mapping.model.keys import COUNT
@@ -54,9 +43,8 @@ async def _newest(seen: ClusterReader, resource: str, take: Callable[[Item], T])
 @reads("the DeviceClasses", "list deviceclasses.resource.k8s.io")
 async def _classes(seen: ClusterReader) -> list[tuple[str, str]]:
     """Every DeviceClass, with the resource name that it serves."""
-    return await _newest(
-        seen, "deviceclasses", lambda each: (each.name, found_at(each.spec, str, "extendedResourceName") or "")
-    )
+    take = "extendedResourceName"
+    return await _newest(seen, "deviceclasses", lambda each: (each.name, found_at(each.spec, str, take) or ""))
 
 
 class Slice(NamedTuple):
@@ -92,20 +80,17 @@ async def claims(seen: ClusterReader) -> Result:
     spared = in_force.settings.other_device_classes
     other = {key for name, key in classes if name not in spared} - {""}
     other -= {*filter(in_force.resources.owners, other)}
-    containers = [
-        f"{space.name}/{line}" for space, pod in (await seen.pods())[0] for line in _beside(pod, in_force, other)
-    ]
+    pods, _ = await seen.pods()
+    containers = [f"{space.name}/{line}" for space, pod in pods for line in _beside(pod, in_force, other)]
     if taken:
         hint = "change the DeviceClass's extendedResourceName, or make the mapping inactive"
         message = f"a DeviceClass serves a key of the policy ({len(taken)} of {len(classes)}): one name, two systems"
         return warning(message, *taken, *first_of(containers), hint=hint)
     if containers:
-        return warning(
-            f"{counted(len(containers), 'container')} with both a claim and a GPU request, which are counted separately",
-            *first_of(containers),
-            hint=f"a resource name of a DeviceClass is denied there ({Reason.CLAIM_BESIDE_REQUEST.code}), unless "
-            "otherDeviceClasses has the class",
-        )
+        code, number = Reason.CLAIM_BESIDE_REQUEST.code, counted(len(containers), "container")
+        hint = f"a resource name of a DeviceClass is denied there ({code}), unless otherDeviceClasses has the class"
+        message = f"{number} with both a claim and a GPU request, which are counted separately"
+        return warning(message, *first_of(containers), hint=hint)
     return ok(f"no DeviceClass serves a key of the policy ({counted(len(classes), 'DeviceClass', 'DeviceClasses')})")
 
 
@@ -149,15 +134,12 @@ async def drivers(seen: ClusterReader) -> Result:
         lines += _lacking(vendor, claim.driver, _offered(slices, claim.driver))
     if lines:
         return error("pods of the target would stay Pending", *lines, hint=NEEDS)
-    absent = [line for _, claim in chosen for line in _without_class(vendors.get(claim.partitions or ""), classes)]
+    partitions = (vendors[claim.partitions] for _, claim in chosen if claim.partitions in vendors)
+    lacking = [(each.name, each.claim.device_class) for each in partitions if each.claim is not None]
+    absent = [f"there is no DeviceClass {name}, for {vendor}" for vendor, name in lacking if name not in classes]
     if absent:
         return warning("pods that request partitions would stay Pending", *absent, hint=NEEDS)
     return ok(f"devices for claims of {listed([vendor.name for vendor, _ in chosen])} are there, and may be shared")
-
-
-def _without_class(partitions: Vendor | None, classes: Collection[str]) -> Iterator[str]:
-    if partitions is not None and partitions.claim is not None and partitions.claim.device_class not in classes:
-        yield f"there is no DeviceClass {partitions.claim.device_class}, for {partitions.name}"
 
 
 def _lacking(vendor: Vendor, driver: str, devices: Sequence[frozenset[str] | None]) -> Iterator[str]:
@@ -194,10 +176,8 @@ async def feature_gate(seen: ClusterReader) -> Result:
     chosen = await claiming(seen)
     trial = _trial(vendor for vendor, _ in chosen)
     if trial is None:
-        needless = (
-            "the target's resource claims need no capacities" if chosen else "the target writes no resource claims"
-        )
-        return ok(needless)
+        needless = "the target's resource claims need no capacities"
+        return ok(needless if chosen else "the target writes no resource claims")
     vendor, sent = trial
     path, metadata = f"{GROUP}/namespaces/{seen.release}/{RESOURCE}", {"generateName": "vgpu-webhook-check-"}
     manifest = {"apiVersion": CLAIM_API, "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": sent.spec}

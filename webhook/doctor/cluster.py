@@ -5,11 +5,11 @@ import re
 from http import HTTPStatus
 from typing import Final
 
-from webhook.cluster.client import Object, StatusError, UnreachableError, UnreadableError, list_objects, read_object
+from webhook.cluster.client import ApiError, Object, StatusError, found_at, list_objects, read_object
 from webhook.cluster.events import COMPONENT, MAX_MESSAGE, shortened
 from webhook.cluster.policy.choose import PolicyOutcome
 from webhook.cluster.policy.documents import NO_SETTINGS, StoredConfigMap, config_map, overlooked
-from webhook.doctor.reading import ClusterReader, found_at, moment, read_or, reads, remembered, told_by, unread
+from webhook.doctor.reading import ClusterReader, moment, read_or, reads, remembered, told_by, unread
 from webhook.doctor.result import Result, UnansweredError, counted, error, first_of, ok, warning
 from webhook.mapping.document.strict import API_VERSION
 from webhook.mapping.requests.values import unreadable
@@ -23,14 +23,10 @@ _VERSION: Final = re.compile(r"v(\d+)\.(\d+)")
 
 @remembered
 async def version(seen: ClusterReader) -> str:
-    """The version of the API server.
-
-    Raises:
-        UnansweredError: it is not told, as a warning; the API server does not answer us at all, as an error.
-    """
+    """The version of the API server; an `UnansweredError` has an error where nobody answers, else a warning."""
     try:
         found = await read_object(seen.api, "/version", Object)
-    except (UnreachableError, UnreadableError, StatusError) as problem:
+    except ApiError as problem:
         if isinstance(problem, StatusError) and problem.status != HTTPStatus.UNAUTHORIZED:
             raise unread("the version of the API server", told_by(problem), "get the path /version") from problem
         hint = "try kubectl version, or set --kubeconfig"
@@ -43,10 +39,8 @@ async def server(seen: ClusterReader) -> Result:
     told = await version(seen)
     found = _VERSION.match(told)
     if found is not None and (int(found[1]), int(found[2])) < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
-        return error(
-            f"the API server is {told}, without match conditions", hint=f"Kubernetes {oldest} or newer is required"
-        )
+        hint = f"Kubernetes {'.'.join(map(str, OLDEST))} or newer is required"
+        return error(f"the API server is {told}, without match conditions", hint=hint)
     return ok(f"the API server answers: {told}")
 
 
@@ -65,23 +59,15 @@ async def mappings(seen: ClusterReader) -> Result:
     except UnansweredError as problem:
         told, assumed = problem.result, "the checks below assume the built-in mappings"
         return warning(told.message, *told.details, assumed, hint=told.hint)
-    result = _rejected(found, seen.release)
-    if result is None and (unseen := await read_or([], _overlooked(seen))):
-        hint = f"kubectl edit --namespace {seen.release} configmap/NAME"
-        result = warning(
-            f"{counted(len(unseen), 'ConfigMap')} with a document that the webhook does not read", *unseen, hint=hint
-        )
+    edit = f"kubectl edit --namespace {seen.release}"
+    if rejected := [verdict for verdict in found.verdicts if not verdict.accepted]:
+        lines = (line for verdict in rejected for line in verdict.lines())
+        return error(f"{counted(len(rejected), 'document')} not in force", *lines, hint=f"{edit} {rejected[0].name}")
+    if unseen := await read_or([], _overlooked(seen)):
+        message = f"{counted(len(unseen), 'ConfigMap')} with a document that the webhook does not read"
+        return warning(message, *unseen, hint=f"{edit} configmap/NAME")
     documents = f"{counted(len(found.verdicts), 'document')} of {seen.release}"
-    return result or _incomplete(found, seen.release) or ok(f"{documents} in force, policy {found.policy.digest}")
-
-
-def _rejected(found: PolicyOutcome, release: str) -> Result | None:
-    rejected = [verdict for verdict in found.verdicts if not verdict.accepted]
-    if not rejected:
-        return None
-    lines = (line for verdict in rejected for line in verdict.lines())
-    hint = f"kubectl edit --namespace {release} {rejected[0].name}"
-    return error(f"{counted(len(rejected), 'document')} not in force", *lines, hint=hint)
+    return _incomplete(found, seen.release) or ok(f"{documents} in force, policy {found.policy.digest}")
 
 
 def _incomplete(found: PolicyOutcome, release: str) -> Result | None:
@@ -109,15 +95,11 @@ SELECTOR: Final = f"source={COMPONENT},type=Warning"
 @reads("the webhook's Events", f"list events in {{release}} and {CLUSTER_WIDE}")
 async def _events(seen: ClusterReader) -> list[Object]:
     """The webhook's Warning Events of the last hour, the newest first."""
-    found = [
-        (_last(event) or seen.now, event)
-        for namespace in dict.fromkeys((seen.release, CLUSTER_WIDE))
-        for event in await list_objects(
-            seen.api, f"/api/v1/namespaces/{namespace}/events", Object, {"fieldSelector": SELECTOR}
-        )
-    ]
-    recent = [(last, event) for last, event in found if seen.now - last < RECENT]
-    return [event for _, event in sorted(recent, key=lambda each: each[0], reverse=True)]
+    paths = [f"/api/v1/namespaces/{namespace}/events" for namespace in dict.fromkeys((seen.release, CLUSTER_WIDE))]
+    query = {"fieldSelector": SELECTOR}
+    found = [event for path in paths for event in await list_objects(seen.api, path, Object, query)]
+    recent = [event for event in found if seen.now - (_last(event) or seen.now) < RECENT]
+    return sorted(recent, key=lambda event: _last(event) or seen.now, reverse=True)
 
 
 async def reported(seen: ClusterReader) -> Result:

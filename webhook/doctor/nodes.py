@@ -1,12 +1,13 @@
 """Checks of nodes: their resources, the scheduler, one shim rather than two."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_source, target_of
-from webhook.cluster.client import list_objects, object_pages
-from webhook.doctor.reading import ClusterReader, Item, found_at, moment, read_or, reads, remembered, tried
+from webhook.cluster.client import found_at, list_objects, object_pages
+from webhook.doctor.reading import ClusterReader, Item, moment, read_or, reads, remembered, tried
 from webhook.doctor.result import Level, Result, UnansweredError, counted, error, listed, ok, warning
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.names import index
@@ -24,8 +25,8 @@ WITHOUT_TARGET: Final = "set `target` in the settings, or check again when a nod
 LIBRARY_FOLDERS: Final = ("/usr/", "/opt/")
 """Folders for libraries on nodes. A device plugin that mounts such a folder may mount a library into containers."""
 
-MAX_DIGITS: Final = 10
-"""Digits of a number in a label; MiB of a device have at most seven."""
+_NUMBER: Final = re.compile("[0-9]{1,9}")
+"""Of a label; MiB of a device have at most seven digits."""
 
 LEASE_SECONDS: Final = 60.0
 """A leader that has not renewed its Lease for so long is gone: a Lease usually lasts 15 s."""
@@ -70,19 +71,16 @@ async def resources(seen: ClusterReader) -> Result:
             found.append(f"{listed(sorted(offered))} on {having} of {counted(len(every), 'node')}")
         elif not vendor.annotation_keys or reported:
             absent.append(vendor.name)
+    lines = [line for line, _ in lacking]
     if absent:
         hint = f"kubectl describe nodes: is its device plugin running? {again}"
-        lines = (line for line, _ in lacking)
         return warning(f"no node has a resource of the target {', '.join(absent)}", *lines, hint=hint)
-    told = "; ".join(found) or "the target uses labels and annotations only: nodes need no resources for it"
-    return _incomplete(lacking) if lacking else ok(told)
-
-
-def _incomplete(lacking: Sequence[tuple[str, bool]]) -> Result:
-    hint, lines = "kubectl describe nodes: is the system installed completely?", (line for line, _ in lacking)
+    hint = "kubectl describe nodes: is the system installed completely?"
     if any(always for _, always in lacking):
         return error("no node has a resource that pods of the target get: they would stay Pending", *lines, hint=hint)
-    return warning("no node has a resource that some requests of the target need", *lines, hint=hint)
+    if lacking:
+        return warning("no node has a resource that some requests of the target need", *lines, hint=hint)
+    return ok("; ".join(found) or "the target uses labels and annotations only: nodes need no resources for it")
 
 
 def _offered(own: Callable[[str], Any], nodes: Iterable[Item]) -> tuple[set[str], int]:
@@ -100,15 +98,13 @@ def _missing(vendor: Vendor, offered: Collection[str]) -> Iterator[tuple[str, bo
     for entry in vendor.document.reports or ():
         name = _reported(entry)
         keys = [key for key in vendor.keys.values() if name in {template.text for template in key.spellings}]
-        if (keys or vendor.annotation_keys) and not _is_there(name, keys, vendor, offered):
-            yield _needed(vendor, entry)
-
-
-def _needed(vendor: Vendor, entry: str | GatedName) -> tuple[str, bool]:
-    if isinstance(entry, str):
-        return f"{vendor.name}: {entry}", True
-    only = f", for {entry.requests}" if entry.requests else ""
-    return f"{vendor.name}: {entry.resource}{only}: {entry.needs}", not entry.requests
+        if not (keys or vendor.annotation_keys) or _is_there(name, keys, vendor, offered):
+            continue
+        if isinstance(entry, str):
+            yield f"{vendor.name}: {entry}", True
+        else:
+            only = f", for {entry.requests}" if entry.requests else ""
+            yield f"{vendor.name}: {name}{only}: {entry.needs}", not entry.requests
 
 
 def _is_there(name: str, keys: Sequence[Key], vendor: Vendor, offered: Collection[str]) -> bool:
@@ -116,18 +112,15 @@ def _is_there(name: str, keys: Sequence[Key], vendor: Vendor, offered: Collectio
 
     One with variables is there if a name that it stands for is; one that an extending document replaced, if what it writes is.
     """
-    if any(key.spelled(_written(vendor)) in offered for key in keys):
+    # The variables as they are written; of several texts, the first.
+    writes = {name: variable.write for name, variable in vendor.document.variables.items()}
+    written = {name: text if isinstance(text, str) else text[0] for name, text in writes.items() if text}
+    if any(key.spelled(written) in offered for key in keys):
         return True
     if "{" not in name:
         return name in offered
     owners, spelled = index([vendor], "resource").owners, {key.name for key in keys}
     return any(owner.binding and owner.key_name in spelled for each in offered for owner in owners(each))
-
-
-def _written(vendor: Vendor) -> dict[str, str]:
-    """The variables of a vendor, as they are written; of several texts, the first."""
-    writes = {name: variable.write for name, variable in vendor.document.variables.items()}
-    return {name: text if isinstance(text, str) else text[0] for name, text in writes.items() if text}
 
 
 async def sharing(seen: ClusterReader) -> Result:
@@ -228,7 +221,10 @@ async def scheduler(seen: ClusterReader) -> Result:
     signs = dict(zip(names, await asyncio.gather(*(signs_of(seen, name) for name in names)), strict=True))
     shown = {name: signs[name] for name in names if name in schedulers_of(chosen) or signs[name][0] is not Level.OK}
     if not shown:
-        return await _without_scheduler(seen, chosen)
+        await seen.nodes()
+        unknown = "no node has a resource of the policy, so it is unknown which scheduler pods will need"
+        default = ok("only the cluster's default scheduler is needed")
+        return default if chosen else warning(f"not checked: {unknown}", hint=WITHOUT_TARGET)
     working, doubtful, stuck = ([text for level, text in shown.values() if level is wanted] for wanted in Level)
     install = "install it, or change place.scheduler in the mapping"
     hint = f"kubectl get pods --all-namespaces --field-selector spec.schedulerName={next(iter(shown))}"
@@ -241,28 +237,18 @@ async def scheduler(seen: ClusterReader) -> Result:
     return ok("; ".join(working))
 
 
-async def _without_scheduler(seen: ClusterReader, chosen: Collection[Vendor]) -> Result:
-    await seen.nodes()
-    if chosen:
-        return ok("only the cluster's default scheduler is needed")
-    unknown = "no node has a resource of the policy, so it is unknown which scheduler pods will need"
-    return warning(f"not checked: {unknown}", hint=WITHOUT_TARGET)
-
-
 async def shim(seen: ClusterReader) -> Result:
     """Is the shim on the nodes, and is no second one mounted by a device plugin?"""
     injecting, found = await _injecting(seen), await seen.daemon_sets()
     installers, plugins = ([each for each in found if each.is_installer is wanted] for wanted in (True, False))
     if not injecting:
         return _needless(installers)
-    twice = await _meetings(seen, [each for each in plugins if _is_named(each, injecting)], installers)
-    if twice:
+    if twice := await _meetings(seen, [each for each in plugins if _is_named(each, injecting)], installers):
         hint = "set shim.mode: plugin in the mapping (--set shim.mode=plugin of the chart)"
         message = "the shim is injected where a device plugin mounts the same library: two copies in one process"
         return error(message, *twice, hint=hint)
     ours = _paths(injecting)
-    conflicts = await _meetings(seen, [each for each in plugins if _brings_libraries(each, ours)], installers)
-    if conflicts:
+    if conflicts := await _meetings(seen, [each for each in plugins if _brings_libraries(each, ours)], installers):
         hint = "if it does: set shim.mode: plugin in the mapping, or run the plugin on other nodes (node selector)"
         return warning("the shim is injected where a device plugin may mount one of its own", *conflicts, hint=hint)
     return _installed(installers) if installers else await _uninstalled(seen, ours)
@@ -284,22 +270,23 @@ def _needless(installers: Sequence[Item]) -> Result:
 
 
 def _installed(installers: Sequence[Item]) -> Result:
-    numbers = ("numberReady", "desiredNumberScheduled")
-    counts = {each.place: [found_at(each.status, int, number) or 0 for number in numbers] for each in installers}
-    late = [f"{name}: on {ready} of {counted(all_, 'node')}" for name, (ready, all_) in counts.items() if ready < all_]
-    if late:
+    ready, wanted = (
+        {each.place: found_at(each.status, int, number) or 0 for each in installers}
+        for number in ("numberReady", "desiredNumberScheduled")
+    )
+    if late := [
+        f"{name}: on {ready[name]} of {counted(most, 'node')}" for name, most in wanted.items() if ready[name] < most
+    ]:
         return warning("the shim is not on every node yet", *late, hint="kubectl rollout status daemonset …")
-    on_nodes = counted(sum(ready for ready, _ in counts.values()), "node")
-    return ok(f"the shim is on {on_nodes}, and no device plugin mounts another")
+    return ok(f"the shim is on {counted(sum(ready.values()), 'node')}, and no device plugin mounts another")
 
 
 async def _uninstalled(seen: ClusterReader, ours: Collection[str]) -> Result:
     if not await targets(seen):
         unknown = "no node has a resource of the policy, so it is unknown whether pods need the shim"
         return warning(f"not checked: {unknown}", hint=WITHOUT_TARGET)
-    hint = "install the chart with shim.mode: inject, or add the shim to the node image"
     message = f"the shim may be missing on nodes: there is no installer, and pods need {listed(sorted(ours))}"
-    return warning(message, hint=hint)
+    return warning(message, hint="install the chart with shim.mode: inject, or add the shim to the node image")
 
 
 def mounts_library(plugin: Item, shim: Shim) -> bool:
@@ -330,28 +317,25 @@ async def _placed(seen: ClusterReader, namespace: str, labels: str) -> frozenset
     return frozenset(filter(None, (found_at(pod.spec, str, "nodeName") for pod in pods)))
 
 
-async def _nodes_of(seen: ClusterReader, daemon_set: Item) -> frozenset[str] | UnansweredError:
+def _nodes_of(seen: ClusterReader, daemon_set: Item) -> Awaitable[frozenset[str]]:
     """The nodes of its pods; expressions in its selector are ignored, so that it may match more pods."""
     labels = (found_at(daemon_set.spec, dict, "selector", "matchLabels") or {}).items()
-    selector = ",".join(f"{key}={value}" for key, value in labels)
-    return await tried(_placed(seen, daemon_set.metadata.namespace, selector))
+    return _placed(seen, daemon_set.metadata.namespace, ",".join(f"{key}={value}" for key, value in labels))
 
 
 async def _meetings(seen: ClusterReader, plugins: Iterable[Item], installers: Sequence[Item]) -> list[str]:
-    """The nodes of device plugins with an installer; without installers, all of their nodes, for pods get the shim there."""
-    return [line for plugin in plugins for line in await _meeting(seen, plugin, installers)]
-
-
-async def _meeting(seen: ClusterReader, plugin: Item, installers: Sequence[Item]) -> list[str]:
-    folders = ", ".join(path for path in plugin.host_paths if path.startswith(LIBRARY_FOLDERS)) or "its library"
-    on_nodes = await _nodes_of(seen, plugin)
-    if isinstance(on_nodes, UnansweredError):
-        return [f"{plugin.place} mounts {folders}; its nodes could not be read: {on_nodes.why}"]
-    installed = [await _nodes_of(seen, installer) for installer in installers]
-    known = [nodes for nodes in installed if not isinstance(nodes, UnansweredError)]
-    if installers and len(known) == len(installers):
-        on_nodes &= frozenset().union(*known)
-    return [f"{plugin.place} mounts {folders}, on {listed(sorted(on_nodes))}"] if on_nodes else []
+    """The nodes of device plugins where pods get the shim: those of installers, and all where these are not known."""
+    lines = list[str]()
+    for plugin in plugins:
+        folders = ", ".join(path for path in plugin.host_paths if path.startswith(LIBRARY_FOLDERS)) or "its library"
+        nodes = await tried(_nodes_of(seen, plugin))
+        if isinstance(nodes, UnansweredError):
+            lines.append(f"{plugin.place} mounts {folders}; its nodes could not be read: {nodes.why}")
+            continue
+        with_shim = [await read_or(nodes, _nodes_of(seen, installer)) for installer in installers] or [nodes]
+        if both := nodes & frozenset().union(*with_shim):
+            lines.append(f"{plugin.place} mounts {folders}, on {listed(sorted(both))}")
+    return lines
 
 
 NodeSize: TypeAlias = tuple[int, str]
@@ -362,9 +346,6 @@ async def largest_of(seen: ClusterReader) -> tuple[Mapping[str, NodeSize], NodeS
     """What nodes have at most, by their labels: by hardware family, MiB of a device; devices of a node.
 
     What a node with devices of a family does not say is not known of any.
-
-    Raises:
-        UnansweredError: the nodes could not be read.
     """
     every, by_family = await seen.nodes(), dict[str, list[Vendor]]()
     for vendor in (await seen.policy()).vendors.values():
@@ -389,9 +370,7 @@ def _most(found: Sequence[NodeSize]) -> NodeSize | None:
 def _number(node: Item, labels: Iterable[str | None]) -> int:
     """The number that a label of a node has; 0 without one."""
     texts = (node.labels.get(label or "", "") for label in labels)
-    return max(
-        (int(text) for text in texts if text.isascii() and text.isdecimal() and len(text) < MAX_DIGITS), default=0
-    )
+    return max((int(text) for text in texts if _NUMBER.fullmatch(text)), default=0)
 
 
 async def largest(seen: ClusterReader) -> Result:
@@ -413,11 +392,7 @@ async def largest(seen: ClusterReader) -> Result:
 
 
 async def sharing_systems(seen: ClusterReader) -> dict[str, str]:
-    """The vendors that the cluster serves, each with the sign of it; that with the most nodes first.
-
-    Raises:
-        UnansweredError: the nodes could not be read.
-    """
+    """The vendors that the cluster serves, each with the sign of it; that with the most nodes first."""
     every, in_force = await seen.nodes(), (await seen.policy()).in_force
     found = await asyncio.gather(*(_sign_of(vendor, every, seen) for vendor in in_force if vendor.target))
     signs = filter(None, found)

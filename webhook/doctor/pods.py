@@ -1,8 +1,7 @@
 """Checks of namespaces and pods: which have opted in, which were missed, a trial pod."""
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final
 
 import msgspec
 
@@ -13,7 +12,7 @@ from webhook.admission.guard import invalid_action
 from webhook.admission.overrides import overrides_of, target_of
 from webhook.admission.survey import unread_keys
 from webhook.cluster.client import ApiError, Object
-from webhook.cluster.registration.names import MatchedNames, carries_name, matched_names_of
+from webhook.cluster.registration.names import carries_name, matched_names_of
 from webhook.cluster.registration.wanted import AUDIT, ENFORCE, PODS
 from webhook.doctor.nodes import targets
 from webhook.doctor.reading import ClusterReader, as_dry_run, told_by, tried, unread
@@ -31,32 +30,26 @@ async def namespaces(seen: ClusterReader) -> Result:
     """Which namespaces have opted in, and are their labels valid?"""
     chosen, every, in_force = await seen.chosen_namespaces(), await seen.namespaces(), await seen.policy()
     key = in_force.settings.opt_in_label
+    odd = [
+        f"{space.name}: {finding.message}"
+        for space in every
+        for finding in unread_keys("namespace", space.labels, space.annotations, in_force)
+    ]
     of_pods = [
         f"{space.name}/{pod.metadata.name}: {finding.message}"
         for space, pod in (await seen.pods())[0]
         for finding in unread_keys("pod", pod.metadata.labels, pod.metadata.annotations, in_force)
     ]
-    odd = [
-        *(
-            f"{space.name}: {finding.message}"
-            for space in every
-            for finding in unread_keys("namespace", space.labels, space.annotations, in_force)
-        ),
-        *first_of(of_pods),
-        *(f"{space.name}: {message}" for space in chosen for message in _invalid_values(space, in_force)),
-        *_spared(every, key, chosen),
-    ]
+    odd += first_of(of_pods)
+    odd += [f"{space.name}: {message}" for space in chosen for message in _invalid_values(space, in_force)]
+    both = (space.name for space in every if space.labels.get(key) == "enabled" and space not in chosen)
+    odd += [f"{name}: has opted in, but is never touched" for name in both]
     if odd:
         hint = "kubectl label namespace NAME …, or kubectl annotate"
         return warning("labels or annotations of namespaces or pods do not have the intended effect", *odd, hint=hint)
     if not chosen:
         return warning("no namespace has opted in", hint=f"kubectl label namespace NAME {key}=enabled")
     return ok(f"opted in: {listed([*map(_titled, chosen)])}")
-
-
-def _spared(every: Iterable[Namespace], key: str, chosen: Iterable[Namespace]) -> Iterator[str]:
-    both = (space for space in every if space.labels.get(key) == "enabled" and space not in chosen)
-    return (f"{space.name}: has opted in, but is never touched" for space in both)
 
 
 def _titled(namespace: Namespace) -> str:
@@ -83,10 +76,6 @@ def _invalid_values(space: Namespace, policy: Policy) -> Iterator[str]:
             yield denied.finding.message
 
 
-_Treatment: TypeAlias = Literal["no keys", "right", "missed", "outdated"]
-"""What is known of a pod: it has no GPU keys, is as the policy would have it, or not, without or with the webhook's status."""
-
-
 async def untreated_pods(seen: ClusterReader) -> Result:
     """Are GPU pods in opted-in namespaces as the policy would have them?
 
@@ -95,14 +84,14 @@ async def untreated_pods(seen: ClusterReader) -> Result:
     await seen.chosen_namespaces()
     (every, unseen), in_force = await seen.pods(), await seen.policy()
     let_through = matched_names_of(in_force)
-    found: dict[_Treatment, list[str]] = {state: [] for state in get_args(_Treatment)}
-    commands: dict[str, None] = {}
-    for space, pod in every:
-        state = _treatment_of(pod, space, in_force, let_through)
-        found[state].append(f"{space.name}/{pod.metadata.name}")
-        if state in {"missed", "outdated"}:
+    with_keys = [(space, pod) for space, pod in every if carries_name(pod, let_through)]
+    missed, older, commands = list[str](), list[str](), dict[str, None]()
+    for space, pod in with_keys:
+        decision = decision_again(pod, space, in_force)
+        if not decision.allowed or decision.reason is Reason.CHANGED:
+            marked = STATUS in (pod.metadata.annotations or ())
+            (older if marked else missed).append(f"{space.name}/{pod.metadata.name}")
             commands[_made_again(pod, space.name)] = None
-    missed, older = found["missed"], found["outdated"]
     said = [
         *([f"{counted(len(missed), 'GPU pod')} in opted-in namespaces without the webhook's status"] if missed else ()),
         *([f"{counted(len(older), 'GPU pod')} that the present policy would change or deny"] if older else ()),
@@ -112,7 +101,7 @@ async def untreated_pods(seen: ClusterReader) -> Result:
         return warning("; ".join(said), *first_of(missed), *first_of(older), hint=hint)
     if unseen:
         raise unread("pods", "; ".join(unseen), "list pods in opted-in namespaces")
-    return ok(f"no GPU pod was missed ({counted(len(found['right']), 'pod')} with GPU keys)")
+    return ok(f"no GPU pod was missed ({counted(len(with_keys), 'pod')} with GPU keys)")
 
 
 MAX_COMMANDS: Final = 3
@@ -129,16 +118,6 @@ def _made_again(pod: Pod, namespace: str) -> str:
     if restarted is None:
         return f"create those {f'of each {kind}' if kind else 'without an owner'} again"
     return f"kubectl rollout restart --namespace {namespace} {restarted}/{name}"
-
-
-def _treatment_of(pod: Pod, namespace: Namespace, policy: Policy, let_through: MatchedNames) -> _Treatment:
-    """Whether a pod of an opted-in namespace is as the policy would have it; `let_through`: the names of the policy."""
-    if not carries_name(pod, let_through):
-        return "no keys"
-    decision = decision_again(pod, namespace, policy)
-    if decision.allowed and decision.reason is not Reason.CHANGED:
-        return "right"
-    return "outdated" if STATUS in (pod.metadata.annotations or ()) else "missed"
 
 
 def decision_again(pod: Pod, namespace: Namespace, policy: Policy) -> Decision:
@@ -170,9 +149,8 @@ async def dry_run(seen: ClusterReader) -> Result:
         return _untried("no opted-in namespace enforces, or the policy would change no small pod there", in_force)
     namespace, resources = chosen
     what = f"a pod with {', '.join(f'{name}: {amount}' for name, amount in resources.items())} in {namespace}"
-    path = f"/api/v1/namespaces/{namespace}/pods"
     try:
-        made = await as_dry_run(seen, path, _pod_with(resources), Pod)
+        made = await as_dry_run(seen, f"/api/v1/namespaces/{namespace}/pods", _pod_with(resources), Pod)
     except ApiError as refusal:
         return await _refused(what, told_by(refusal), seen)
     if STATUS in (made.metadata.annotations or ()):
@@ -200,9 +178,8 @@ async def _refused(what: str, message: str, seen: ClusterReader) -> Result:
     if "hostPath" in message:
         hint = "set podSecurityDefault in the settings to the default of this cluster"
         return error(f"{what} is denied because of the shim's volume", message, hint=hint)
-    return warning(
-        f"{what} is denied, but not by the webhook", message, hint="needed for this check: create pods there (dry run)"
-    )
+    hint = "needed for this check: create pods there (dry run)"
+    return warning(f"{what} is denied, but not by the webhook", message, hint=hint)
 
 
 AMOUNTS: Final = ("1", "100")
@@ -223,7 +200,6 @@ def _candidate(
 
 
 def _pod_with(resources: dict[str, str]) -> Object:
-    """A pod that requests resources."""
     container = {
         "name": "check",
         "image": "vgpu-webhook-check.invalid/none:0",
@@ -247,10 +223,8 @@ def _requests(vendor: Vendor) -> Iterator[dict[str, str]]:
     """Possible requests: one name of each resource key alone, then of all; devices first, for they are requested most."""
     keys = [key for key in vendor.keys.values() if key.place == "resource" and key.kind == "amount"]
     keys.sort(key=lambda key: "devices" not in key.dimensions)
-    spelled = [
-        [name for each in key.spellings for name, _ in each.names(vendor.document.variables)][:1] for key in keys
-    ]
-    names = [*itertools.chain.from_iterable(spelled)]
+    spelled = ([name for each in key.spellings for name, _ in each.names(vendor.document.variables)] for key in keys)
+    names = [each[0] for each in spelled if each]
     for amount in AMOUNTS:
         yield from ({name: amount} for name in names)
         if len(names) > 1:

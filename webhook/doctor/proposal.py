@@ -35,26 +35,16 @@ class ProposedValue(NamedTuple):
 
 
 async def proposed(seen: ClusterReader) -> str:
-    """Propose a file for ``helm install --values``, each value with a comment that says why.
-
-    Raises:
-        UnansweredError: the nodes could not be read.
-    """
-    in_force, systems = await seen.policy(), await sharing_systems(seen)
-    chosen = [*_of_systems(systems, in_force.vendors)]
-    if not any(each.key == "target" for each in chosen):
+    """Propose a file for ``helm install --values``, each value with a comment that says why."""
+    vendors = (await seen.policy()).vendors
+    values = [*_of_systems(await sharing_systems(seen), vendors)]
+    if not any(each.key == "target" for each in values):
         offered = {name for node in await seen.nodes() for name in node.resources}
-        chosen = [*_of_plain(offered, in_force.vendors), *chosen]
-    target = next((in_force.vendors[each.value] for each in chosen if each.key == "target"), None)
-    plugins = await tried(seen.daemon_sets())
-    return _text(
-        [
-            *chosen,
-            *_sizes(*await largest_of(seen)),
-            ProposedValue("settings", "bareDevices", "whole", _BARE),
-            _shim_mode(target, plugins),
-        ]
-    )
+        values = [*_of_plain(offered, vendors), *values]
+    target = next((vendors[each.value] for each in values if each.key == "target"), None)
+    values += _sizes(*await largest_of(seen))
+    values.append(ProposedValue("settings", "bareDevices", "whole", _BARE))
+    return _text([*values, _shim_mode(target, await tried(seen.daemon_sets()))])
 
 
 def _text(values: Sequence[ProposedValue]) -> str:
@@ -69,17 +59,13 @@ def _text(values: Sequence[ProposedValue]) -> str:
 
 def _of_systems(systems: Mapping[str, str], vendors: Mapping[str, Vendor]) -> Iterator[ProposedValue]:
     """The first system as the target; others, and partitions, as served beside it."""
-    partitions = [name for name in systems if only_isolated(vendors[name])]
-    others = [name for name in systems if name not in partitions]
-    if others:
-        home = vendors[others[0]]
+    partitions = [vendors[name] for name in systems if only_isolated(vendors[name])]
+    others = [vendors[name] for name in systems if vendors[name] not in partitions]
+    for home in others[:1]:
         yield ProposedValue("settings", "target", home.name, systems[home.name])
         # The same system serves other hardware without being named again.
-        others = [
-            each for each in others[1:] if vendors[each].family == home.family or vendors[each].system != home.system
-        ]
-    served = [*others, *partitions]
-    if served:
+        others = [each for each in others[1:] if each.family == home.family or each.system != home.system]
+    if served := [each.name for each in (*others, *partitions)]:
         why = "; ".join(f"{name}: {systems[name]}" for name in served)
         yield ProposedValue("settings", "served", served, f"requests in their keys stay as they are: {why}")
 
@@ -88,7 +74,7 @@ def _of_plain(offered: set[str], vendors: Mapping[str, Vendor]) -> Iterator[Prop
     """Whole devices, where a plain device plugin serves them and nothing shares them."""
     for vendor in vendors.values():
         names = sorted(offered & plain_names(vendor))
-        if vendor.inactive and names and vendor.place.scheduler is None:
+        if names and vendor.place.scheduler is None:
             found = (
                 f"only a plain device plugin serves {listed(names)}: no sharing system was found, so a share is denied"
             )

@@ -17,6 +17,8 @@ from webhook.cluster.client import (
     Object,
     ObjectMetadata,
     StatusError,
+    each_at,
+    found_at,
     list_objects,
     read_as,
 )
@@ -29,14 +31,12 @@ from webhook.pod import ENDED, Pod, View
 
 P = ParamSpec("P")
 T = TypeVar("T")
-K = TypeVar("K")
 
 INSTALLER: Final = ("app.kubernetes.io/component", "shim-installer")
 """The label of the DaemonSet that installs the shim on nodes."""
 
 DEVICE_PLUGINS: Final = "/var/lib/kubelet/device-plugins"
 """The folder of the kubelet's socket for device plugins: a DaemonSet that mounts it is one."""
-
 
 Question: TypeAlias = Callable[Concatenate["ClusterReader", P], Coroutine[Any, Any, T]]
 Once: TypeAlias = Callable[Concatenate["ClusterReader", P], Awaitable[T]]
@@ -56,12 +56,7 @@ def remembered(read: Question[P, T]) -> Once[P, T]:
 
 
 def reads(what: str, needs: str) -> Callable[[Question[P, T]], Once[P, T]]:
-    """Make it `remembered`, and say what could not be read, where that is so.
-
-    Args:
-        what: the beginning of a sentence; its fields are the arguments of the reading.
-        needs: the permission that it requires, likewise; `release`: the webhook's own namespace.
-    """
+    """Make it `remembered`, and say what could not be read, and the permission for it; both have its arguments as fields."""
 
     def decorated(read: Question[P, T]) -> Once[P, T]:
         @functools.wraps(read)
@@ -101,11 +96,7 @@ async def read_or(otherwise: T, reading: Awaitable[T]) -> T:
 
 
 async def as_dry_run(seen: "ClusterReader", path: str, manifest: Object, kind: type[T]) -> T:
-    """Create an object as a dry run; return what would be stored.
-
-    Raises:
-        ApiError: it is refused, or there is no answer.
-    """
+    """Create an object as a dry run; return what would be stored, or raise an `ApiError`."""
     answer = await seen.api.request("POST", path, query={"dryRun": "All"}, body=manifest, seconds=LIST_SECONDS)
     return read_as("the answer to a dry run", answer.accepted(), msgspec.json.Decoder(kind).decode)
 
@@ -117,18 +108,6 @@ def moment(text: str | None) -> dt.datetime | None:
     except ValueError:
         return None
     return found if found.tzinfo else None
-
-
-def found_at(data: object, kind: type[K], *path: str) -> K | None:
-    """What is at a path of plain data; None if nothing of this kind is there: an odd object of a cluster ends no check."""
-    for key in path:
-        data = data.get(key) if isinstance(data, dict) else None
-    return data if isinstance(data, kind) else None
-
-
-def each_at(data: object, *path: str) -> list[Object]:
-    """The objects of the list at a path of plain data."""
-    return [each for each in found_at(data, list, *path) or () if isinstance(each, dict)]
 
 
 class Item(View, frozen=True):
@@ -184,14 +163,7 @@ class StoredPod(Pod, frozen=True):
 
 
 class ClusterReader:
-    """A cluster that is examined.
-
-    Args:
-        api: its API server.
-        release: the webhook's own namespace there.
-        now: the current time, in UTC.
-        assumed: the policy that it is examined for; None: the one in force there.
-    """
+    """A cluster that is examined, for the policy in force there unless another one is assumed."""
 
     def __init__(self, api: Api, release: str, now: dt.datetime, assumed: Policy | None = None) -> None:
         self.api = api

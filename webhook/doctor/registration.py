@@ -1,11 +1,11 @@
 """Checks of the webhook configuration: whether it exists, what it selects, which pods it lets through, and its order."""
 
 import datetime as dt
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from webhook import __version__
-from webhook.cluster.client import Object
+from webhook.cluster.client import Object, each_at, found_at
 from webhook.cluster.registration.names import GPU_KEYS
 from webhook.cluster.registration.stored import (
     Difference,
@@ -30,7 +30,7 @@ from webhook.cluster.registration.wanted import (
     wanted_by,
 )
 from webhook.doctor.certificates import stored
-from webhook.doctor.reading import ClusterReader, each_at, found_at, moment, read_or, remembered, tried
+from webhook.doctor.reading import ClusterReader, moment, read_or, remembered, tried
 from webhook.doctor.replicas import deployment, logs, printed, where_none_acts
 from webhook.doctor.result import Level, Result, UnansweredError, error, listed, ok, warning
 from webhook.labels import KEEP_SELECTORS
@@ -46,10 +46,7 @@ GROWS_FOR: Final = dt.timedelta(minutes=1)
 
 @remembered
 async def nothing_installed(seen: ClusterReader) -> bool:
-    """Whether the webhook has neither a webhook configuration nor anything in its own namespace.
-
-    What could not be read counts as existing.
-    """
+    """Whether it has no webhook configuration, and nothing in its own namespace; what could not be read counts as existing."""
     if await tried(seen.configuration(MUTATING)) is not None:
         return False
     spaces = await tried(seen.namespaces())
@@ -67,8 +64,7 @@ async def registered(seen: ClusterReader, kind: ConfigurationKind = MUTATING) ->
     if found is None:
         return await _absent(seen, kind)
     wanted = wanted_by(await seen.policy(), kind).webhooks
-    missing = [each.name for each in wanted if each.name not in webhooks_of(found)]
-    if missing:
+    if missing := [each.name for each in wanted if each.name not in webhooks_of(found)]:
         return _without(" and none ".join(missing), found, kind, seen.now)
     return await _written(found, seen, kind)
 
@@ -79,11 +75,10 @@ async def _absent(seen: ClusterReader, kind: ConfigurationKind) -> Result:
             f"the webhook is not installed: there is no {NAME}, and the namespace {seen.release} has none of its objects",
             hint=INSTALL.format(release=seen.release),
         )
-    if kind is MUTATING:
-        message = f"there is no {NAME}: no pod is sent to the webhook"
-    else:
-        message = f"there is no {kind.noun} {NAME}: nothing is sent to it"
-    return error(message, hint=await where_none_acts(seen))
+    what = (
+        f"{NAME}: no pod is sent to the webhook" if kind is MUTATING else f"{kind.noun} {NAME}: nothing is sent to it"
+    )
+    return error(f"there is no {what}", hint=await where_none_acts(seen))
 
 
 def _without(missing: str, found: Object, kind: ConfigurationKind, now: dt.datetime) -> Result:
@@ -101,9 +96,8 @@ async def _written(found: Object, seen: ClusterReader, kind: ConfigurationKind) 
     if read.version is None:
         return ok(f"{NAME} exists, maintained by hand")
     if read.digest != in_force.digest and not isinstance(await tried(seen.outcome()), UnansweredError):
-        hint = _after_change(seen)
         message = f"{NAME} was written for policy {read.digest}, but the ConfigMaps make policy {in_force.digest}"
-        return warning(message, hint=hint)
+        return warning(message, hint=_after_change(seen))
     other = "" if read.version == __version__ else f" (this program is {__version__})"
     return ok(f"{NAME} exists, written by version {read.version}{other} for policy {read.digest}")
 
@@ -128,8 +122,9 @@ async def selectors(seen: ClusterReader, kind: ConfigurationKind = MUTATING) -> 
     serious = [str(fault) for fault in faults if _is_serious(fault)]
     slight = [fault for fault in faults if not _is_serious(fault)]
     if serious:
-        writers = ", ".join(other_writers(found))
-        hint = "; written by ".join(filter(None, (f"compare with {await printed(seen)}", writers)))
+        hint = "; written by ".join(
+            filter(None, (f"compare with {await printed(seen)}", ", ".join(other_writers(found))))
+        )
         return error(
             "it does not select the namespaces and pods that it should", *serious, *map(str, slight), hint=hint
         )
@@ -164,8 +159,8 @@ def _changed(found: Object, slight: Sequence[Difference], read: Stored, digest: 
 async def matched_names(seen: ClusterReader, kind: ConfigurationKind = MUTATING) -> Result:
     """Do match conditions send every pod with a name of the policy?"""
     found, desired = await _complete(seen, kind), wanted_by(await seen.policy(), kind)
-    site = Site("", own_namespace=seen.release)
-    lacking = [str(fault) for fault in differences(found, desired, site, []) if fault.field == GPU_KEYS]
+    faults = differences(found, desired, Site("", own_namespace=seen.release), [])
+    lacking = [str(fault) for fault in faults if fault.field == GPU_KEYS]
     more = list[str]()
     for webhook in desired.webhooks:
         through = matched_names_in(found, webhook, desired.matched_names)
@@ -186,7 +181,9 @@ async def order(seen: ClusterReader) -> Result:
 
     The API server calls them in order of names.
     """
-    called = await _changing_pods(seen)
+    every, labels = await seen.configurations(MUTATING), await _labels(seen)
+    named = {found_at(each, str, "metadata", "name") or "": [*webhooks_of(each).values()] for each in every}
+    called = {name: named[name] for name in sorted(named) if any(_changes_pods(each, labels) for each in named[name])}
     earlier = {name: webhooks for name, webhooks in called.items() if name < NAME}
     if not earlier:
         return ok(f"called before all others that change pods ({sum(name > NAME for name in called)})")
@@ -195,21 +192,21 @@ async def order(seen: ClusterReader) -> Result:
     return _before_schedulers(earlier, schedulers) or _before_others(earlier)
 
 
-async def _changing_pods(seen: ClusterReader) -> dict[str, list[Object]]:
-    """The configurations that are called for new pods of opted-in namespaces, in the order of their names."""
-    labels, every = await _labels(seen), await seen.configurations(MUTATING)
-    named = {found_at(each, str, "metadata", "name") or "": [*webhooks_of(each).values()] for each in every}
-    return {name: named[name] for name in sorted(named) if any(_changes_pods(each, labels) for each in named[name])}
+def _changes_pods(webhook: Object, labels: Sequence[Mapping[str, str]]) -> bool:
+    """Whether it is called for new pods of some namespace with such labels, by its namespace selector."""
+    if not any(map(creates_pods, each_at(webhook, "rules"))):
+        return False
+    return not labels or any(selects(webhook.get("namespaceSelector"), each) for each in labels)
 
 
-def _before_schedulers(earlier: Mapping[str, Sequence[Object]], schedulers: Collection[str]) -> Result | None:
+def _before_schedulers(earlier: Mapping[str, Sequence[Object]], schedulers: set[str]) -> Result | None:
     calling, unmatched = list[str](), list[str]()
     for name, webhooks in earlier.items():
-        called = {found_at(each, str, "clientConfig", "service", "name") or "" for each in webhooks}
-        calling += (
-            [f"{name} calls {', '.join(sorted(called.intersection(schedulers)))}"] if called & {*schedulers} else []
-        )
-        unmatched += [name] if any(map(_waits_for_scheduler, webhooks)) else []
+        called = schedulers & {found_at(each, str, "clientConfig", "service", "name") or "" for each in webhooks}
+        calling += [f"{name} calls {', '.join(sorted(called))}"] * bool(called)
+        # As that of KAI's operator.
+        conditions = [str(each.get("expression")) for hook in webhooks for each in each_at(hook, "matchConditions")]
+        unmatched += [name] * any("schedulerName" in each for each in conditions)
     hint = f"rename it so that it sorts after {NAME}"
     if calling:
         message = "the webhook of a scheduler is called before ours, and does not see what ours writes"
@@ -221,41 +218,22 @@ def _before_schedulers(earlier: Mapping[str, Sequence[Object]], schedulers: Coll
     return None
 
 
-def _waits_for_scheduler(webhook: Object) -> bool:
-    """Whether a match condition looks at the pod's scheduler, as that of KAI's operator does."""
-    return any("schedulerName" in str(each.get("expression")) for each in each_at(webhook, "matchConditions"))
-
-
 def _before_others(earlier: Mapping[str, Sequence[Object]]) -> Result:
-    once = [
-        name for name, hooks in earlier.items() if any(each.get("reinvocationPolicy") != "IfNeeded" for each in hooks)
-    ]
-    if once:
+    policies = {name: {each.get("reinvocationPolicy") for each in webhooks} for name, webhooks in earlier.items()}
+    if once := [name for name, found in policies.items() if found != {"IfNeeded"}]:
         hint = f"if it acts on GPU keys: set a name after {NAME}; with reinvocationPolicy: IfNeeded it may append twice"
         return warning(f"called before ours, and not again afterwards: {listed(once)}", hint=hint)
     return ok(f"called before ours, and again afterwards, when it may append twice: {listed([*earlier])}")
 
 
 async def _complete(seen: ClusterReader, kind: ConfigurationKind) -> Object:
-    """The webhook configuration of a kind.
-
-    Raises:
-        UnansweredError: it could not be read, or has not all webhooks.
-    """
+    """The webhook configuration of a kind; an `UnansweredError` if it could not be read, or has not all webhooks."""
     found = await seen.configuration(kind)
     required = {each.name for each in wanted_by(await seen.policy(), kind).webhooks}
     if found is None or not required <= webhooks_of(found).keys():
         missing = warning("not checked: the webhook configuration is missing or incomplete", hint="see above")
         raise UnansweredError(missing)
     return found
-
-
-def _changes_pods(webhook: Object, labels: Sequence[Mapping[str, str]]) -> bool:
-    """Whether it is called for new pods of some namespace with such labels, by its namespace selector."""
-    selector = webhook.get("namespaceSelector") or {}
-    return any(map(creates_pods, webhook.get("rules") or ())) and (
-        not labels or any(selects(selector, each) for each in labels)
-    )
 
 
 async def _labels(seen: ClusterReader) -> list[Mapping[str, str]]:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
-from webhook.cluster.client import Object, list_objects
+from webhook.cluster.client import Object, each_at, found_at, list_objects
 from webhook.cluster.events import MAX_MESSAGE, shortened
 from webhook.cluster.registration.stored import webhooks_of
 from webhook.cluster.registration.wanted import MUTATING, PORT, ServiceReference
-from webhook.doctor.reading import ClusterReader, Item, each_at, found_at, read_or, reads
+from webhook.doctor.reading import ClusterReader, Item, read_or, reads
 from webhook.doctor.result import Result, counted, error, first_of, ok, warning
 
 _LABEL: Final = "app.kubernetes.io/component=webhook"
@@ -36,18 +36,16 @@ async def replicas(seen: ClusterReader) -> Result:
     made = await deployment(seen)
     if made is None:
         return ok(f"{seen.release} has no Deployment of the webhook: it runs elsewhere")
-    pods, wanted = await _pods(seen), found_at(made.spec, int, "replicas")
+    pods, wanted = await _pods(seen), found_at({"replicas": 1} | made.spec, int, "replicas") or 0
     if wanted == 0:
         hint = f"kubectl scale --namespace {seen.release} deployment/{made.name} --replicas 2"
         return error("the webhook's Deployment is scaled to 0 pods", hint=hint)
-    wanted = 1 if wanted is None else wanted
     waiting = [pod for pod in pods if not _is_ready(pod)]
     number = len(pods) - len(waiting)
     message = f"{number} of {counted(wanted, 'pod')} ready"
-    if number >= wanted:
-        if not waiting:
-            return ok(message)
-        message += f", {len(waiting)} not"
+    if number >= wanted and not waiting:
+        return ok(message)
+    message += f", {len(waiting)} not" if number >= wanted else ""
     refused = made.condition("ReplicaFailure")
     lines = [f"{pod.name}: {_state_of(pod)}" for pod in waiting]
     lines += [f"no pod can be made: {refused.get('message')}"] * (refused.get("status") == "True")
@@ -66,10 +64,11 @@ def _next(waiting: Sequence[Item], seen: ClusterReader) -> str:
 
 def _state_of(pod: Item) -> str:
     """Why a pod is not ready, as the kubelet or the scheduler says it."""
-    said = next(filter(None, map(_said_of, _unready(pod))), None)
+    if said := next(filter(None, map(_said_of, _unready(pod))), None):
+        return said
     unplaced = pod.condition("PodScheduled")
-    if said is not None or unplaced.get("status") == "False":
-        return said or f"Pending: {unplaced.get('reason')}: {unplaced.get('message')}"
+    if unplaced.get("status") == "False":
+        return f"Pending: {unplaced.get('reason')}: {unplaced.get('message')}"
     phase = found_at(pod.status, str, "phase") or "Pending"
     why = [found_at(pod.status, str, each) for each in ("reason", "message")]
     why += [found_at(each, str, "state", "waiting", "reason") for each in _unready(pod)][:1]
@@ -88,9 +87,8 @@ def _said_of(container: Object) -> str:
 
 def _ended(container: Object) -> str:
     """How a container ended last; empty if it did not."""
-    states = (found_at(container, dict, state, "terminated") for state in ("state", "lastState"))
-    ended = next(filter(None, states), None)
-    if ended is None:
+    ended = found_at(container, dict, "state", "terminated") or found_at(container, dict, "lastState", "terminated")
+    if not ended:
         return ""
     said = ": ".join(str(ended[each]).strip() for each in ("reason", "message") if ended.get(each))
     told = f" ({shortened(said, MAX_MESSAGE)})" if said else ""

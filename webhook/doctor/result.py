@@ -20,12 +20,7 @@ class Level(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class FileLine:
-    """Where in a file a detail is found.
-
-    Attributes:
-        file: its name in messages; empty if no file shows it.
-        line: from 1, or None if not known.
-    """
+    """Where in a file a detail is found; the name is empty if no file shows it, and the line, from 1, None if not known."""
 
     file: str = ""
     line: int | None = None
@@ -33,15 +28,7 @@ class FileLine:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of one check.
-
-    Attributes:
-        level: its severity.
-        message: one sentence without a full stop.
-        details: single cases, a line each.
-        hint: what to do next: a command, or a sentence; empty if there is nothing to do.
-        at: of files, where each detail is found; empty for a cluster.
-    """
+    """The result of one check: a sentence without a full stop, single cases, and what to do next; of files, where each is."""
 
     level: Level
     message: str
@@ -51,11 +38,7 @@ class Result:
 
 
 class UnansweredError(Exception):
-    """A check that cannot be made.
-
-    Attributes:
-        result: what is reported instead.
-    """
+    """A check that cannot be made, and the result that is reported instead."""
 
     def __init__(self, result: Result) -> None:
         self.result = result
@@ -69,13 +52,7 @@ class UnansweredError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Check(Generic[A]):
-    """One check.
-
-    Attributes:
-        name: for programs; never changes.
-        section: its heading in the output.
-        answer: returns a result, at once or awaited; the first line of its docstring is the question that it answers.
-    """
+    """One check: a name for programs, which never changes, its heading in the output, and what returns or awaits a result."""
 
     name: str
     section: str
@@ -83,12 +60,12 @@ class Check(Generic[A]):
 
     @property
     def question(self) -> str:
-        """As in the documentation: without a capital letter and its question mark."""
+        """The first line of the docstring of `answer`, without a capital letter and its question mark."""
         line = (self.answer.__doc__ or "").partition("\n")[0]
         return line[:1].lower() + line[1:].rstrip("?")
 
 
-def unanswered(problem: Exception) -> Result:
+def unanswered(problem: BaseException) -> Result:
     """The result of a check that raised: other checks go on, whatever the cluster stores."""
     if isinstance(problem, UnansweredError):
         return problem.result

@@ -18,10 +18,10 @@ from webhook.admission.claims import requested_key
 from webhook.admission.decision import Context, Decision, Namespace
 from webhook.cli.manifests.files import Manifest
 from webhook.cli.manifests.simulate import SKIPPED, SimulatedObject, simulate
-from webhook.cluster.client import Api, StatusError, UnreadableError, object_pages, read_object, why
+from webhook.cluster.client import Api, StatusError, UnreadableError, found_at, object_pages, read_object, why
 from webhook.cluster.registration.names import NOT_SENT, sends, sent_names
 from webhook.doctor.checks import CHECKS, made
-from webhook.doctor.reading import ClusterReader, found_at
+from webhook.doctor.reading import ClusterReader
 from webhook.doctor.result import Check, Result
 from webhook.mapping.model.policy import Policy
 from webhook.pod import ENDED, Pod

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from certs.x509 import by_der
-from webhook.cluster.client import FIELD_MANAGER, Object
+from webhook.cluster.client import FIELD_MANAGER, Object, each_at, found_at
 from webhook.cluster.events import shortened
 from webhook.cluster.registration.names import GPU_KEYS, MatchedNames, parse_names
 from webhook.cluster.registration.wanted import (
@@ -29,9 +29,7 @@ from webhook.cluster.registration.wanted import (
     Site,
     Wanted,
     Webhook,
-    dict_of,
     holds,
-    list_of,
     registration,
     selects,
     terms_of,
@@ -131,28 +129,20 @@ def _timeout(webhook: Object) -> int | None:
     return seconds if isinstance(seconds, int) else None
 
 
-def dict_at(value: Object, *path: str) -> Object:
-    """The object at a path of an object; empty if there is none."""
-    for key in path:
-        value = dict_of(value.get(key))
-    return value
-
-
 def annotations_of(configuration: Object) -> Object:
     """The annotations of a configuration."""
-    return dict_at(configuration, "metadata", "annotations")
+    return found_at(configuration, dict, "metadata", "annotations") or {}
 
 
 def webhooks_of(configuration: Object) -> dict[str, Object]:
     """The webhooks of a configuration by name."""
-    return {str(webhook.get("name")): webhook for webhook in map(dict_of, list_of(configuration.get("webhooks")))}
+    return {str(webhook.get("name")): webhook for webhook in each_at(configuration, "webhooks")}
 
 
 def bundle_of(webhook: Object) -> bytes:
     """The bundle of one webhook; empty if it has none that can be decoded."""
-    encoded = dict_at(webhook, "clientConfig").get("caBundle")
     try:
-        return base64.b64decode(encoded) if isinstance(encoded, str) else b""
+        return base64.b64decode(found_at(webhook, str, "clientConfig", "caBundle") or "")
     except (binascii.Error, ValueError):
         return b""
 
@@ -169,8 +159,7 @@ def keeps_selectors(configuration: Object) -> bool:
 
 def _conditions(webhook: Object) -> dict[Any, Any]:
     """The match conditions of a webhook, by name."""
-    found = map(dict_of, list_of(webhook.get("matchConditions")))
-    return {each.get("name"): each.get("expression") for each in found}
+    return {each.get("name"): each.get("expression") for each in each_at(webhook, "matchConditions")}
 
 
 def matched_names_in(
@@ -213,7 +202,7 @@ def foreign_terms(webhook: Object, opt_in: str) -> list[Object]:
 
 def _exempts_cluster_namespaces(term: Object) -> bool:
     """Whether a term is our own exemption of system namespaces; one with more names than that is foreign."""
-    names = set(list_of(term.get("values")))
+    names = set(found_at(term, list, "values") or ())
     ours = (term.get("key"), term.get("operator")) == (NAMESPACE_NAME, "NotIn")
     return ours and names >= CLUSTER_NAMESPACES and len(names - CLUSTER_NAMESPACES) <= 1
 
@@ -223,16 +212,16 @@ def other_writers(configuration: Object) -> list[str]:
 
     Source: ``metadata.managedFields``, https://kubernetes.io/docs/reference/using-api/server-side-apply/.
     """
-    entries = map(dict_of, list_of(dict_at(configuration, "metadata").get("managedFields")))
+    entries = each_at(configuration, "metadata", "managedFields")
     others = [entry for entry in entries if entry.get("manager") != FIELD_MANAGER]
     return sorted({str(entry.get("manager")) for entry in others if _owns_more_than_bundles(entry)})
 
 
 def _owns_more_than_bundles(entry: Object) -> bool:
     return any(
-        fields.keys() - {"f:clientConfig", "f:name", "."}
-        or dict_at(fields, "f:clientConfig").keys() - {"f:caBundle", "."}
-        for fields in map(dict_of, dict_at(entry, "fieldsV1", "f:webhooks").values())
+        {*(found_at(fields, dict) or ())} - {"f:clientConfig", "f:name", "."}
+        or {*(found_at(fields, dict, "f:clientConfig") or ())} - {"f:caBundle", "."}
+        for fields in (found_at(entry, dict, "fieldsV1", "f:webhooks") or {}).values()
     )
 
 
@@ -340,11 +329,11 @@ def _of_webhook(
 
 def _of_what_is_sent(found: Object, made: Object) -> Iterator[_Fault]:
     for rule in made["rules"]:
-        if not any(includes_rule(theirs, rule) for theirs in list_of(found.get("rules"))):
+        if not any(includes_rule(theirs, rule) for theirs in each_at(found, "rules")):
             yield "rules", f"has no rule for {_rule_text(rule)}", Severity.NO_VERSION_WRITES
     if found.get("objectSelector"):
         yield "objectSelector", "has an objectSelector, which keeps pods out", Severity.NO_VERSION_WRITES
-    if "v1" not in list_of(found.get("admissionReviewVersions")):
+    if "v1" not in (found_at(found, list, "admissionReviewVersions") or ()):
         yield "admissionReviewVersions", "has no v1 among its admissionReviewVersions", Severity.NO_VERSION_WRITES
 
 
@@ -362,7 +351,7 @@ def _of_selector(found: Object, made: Object, wanted: Wanted, namespaces: Sequen
         key, operator = ours["key"], ours["operator"]
         same = [term for term in terms if (term.get("key"), term.get("operator")) == (key, operator)]
         # What additional values keep out is found below.
-        absent = sorted(set(ours["values"]).difference(*(list_of(term.get("values")) for term in same)))
+        absent = sorted(set(ours["values"]).difference(*(found_at(term, list, "values") or () for term in same)))
         if absent:
             what = f"has a namespaceSelector without {key} {operator} ({', '.join(absent)})"
             yield "namespaceSelector", what, Severity.SLIGHT
@@ -397,18 +386,17 @@ def _of_conditions(
         yield GPU_KEYS, f"does not let pods through for {', '.join(missing[:MOST_NAMES])}{more}", Severity.KEEPS_OUT
 
 
-def includes_rule(rule: Any, other: Object) -> bool:
+def includes_rule(rule: Object, other: Object) -> bool:
     """Whether a rule of a webhook matches everything that another one of ours does."""
-    rule = dict_of(rule)
     any_of = {"apiGroups": {"*"}, "apiVersions": {"*"}, "operations": {"*"}, "resources": {"*", "*/*"}}
     return rule.get("scope") in {None, "*", other["scope"]} and all(
         wildcards.intersection(given) or set(other[key]) <= given
         for key, wildcards in any_of.items()
-        for given in [set(list_of(rule.get(key)))]
+        for given in [set(found_at(rule, list, key) or ())]
     )
 
 
-def creates_pods(rule: Any) -> bool:
+def creates_pods(rule: Object) -> bool:
     """Whether a rule of a webhook matches new pods."""
     return includes_rule(rule, NEW_PODS)
 
@@ -420,11 +408,10 @@ def _rule_text(rule: Object) -> str:
 
 
 def _address(webhook: Object) -> str:
-    config = dict_at(webhook, "clientConfig")
-    if service := dict_of(config.get("service")):
+    if service := found_at(webhook, dict, "clientConfig", "service"):
         path, port = service.get("path") or "/", service.get("port") or PORT
         return f"{service.get('namespace')}/{service.get('name')}:{port}{path}"
-    return str(config.get("url") or "nothing")
+    return found_at(webhook, str, "clientConfig", "url") or "nothing"
 
 
 def known_to_peers(

@@ -13,11 +13,12 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 from certs.x509 import by_der
 from webhook import __version__
-from webhook.cluster.client import Object
+from webhook.cluster.client import Object, each_at
 from webhook.cluster.registration.names import fits
 from webhook.cluster.registration.stored import (
     Difference,
     Stored,
+    annotations_of,
     bundle_of,
     is_injected,
     keeps_out,
@@ -32,8 +33,6 @@ from webhook.cluster.registration.wanted import (
     VALIDATING,
     Site,
     Wanted,
-    dict_of,
-    list_of,
     registration,
 )
 
@@ -114,12 +113,12 @@ class Pass:
         self._fail_open(made)
         updated = made if found is None else {**copy.deepcopy(found), "webhooks": made["webhooks"]}
         metadata: Object = updated.setdefault("metadata", {"name": NAME})
-        metadata["annotations"] = {**dict_of(metadata.get("annotations")), **made["metadata"]["annotations"]}
+        metadata["annotations"] = {**annotations_of(updated), **made["metadata"]["annotations"]}
         self._set_owner(metadata)
         if found is None:
             return updated, Change.CREATED
         # An API server returns no empty list.
-        same = updated == {**found, "webhooks": list_of(found.get("webhooks"))}
+        same = updated == {**found, "webhooks": found.get("webhooks") or []}
         return None if same else (updated, self._change(wanted, dropped=dropped))
 
     def _agreed(self) -> tuple[str, Wanted]:
@@ -182,10 +181,10 @@ class Pass:
 
     def _set_owner(self, metadata: Object) -> None:
         """Set the owner reference, and replace one to a deleted object of the same name."""
-        present = list_of(metadata.get("ownerReferences"))
+        present = each_at(metadata, "ownerReferences")
         if self.owner is not None and self.owner not in present:
             same = {key: self.owner[key] for key in ("kind", "name")}
-            others = [each for each in present if {**dict_of(each), **same} != each]
+            others = [each for each in present if {**each, **same} != each]
             metadata["ownerReferences"] = [*others, self.owner]
 
 

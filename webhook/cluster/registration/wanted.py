@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from webhook.cluster.client import Object
+from webhook.cluster.client import Object, each_at, found_at
 from webhook.cluster.registration.names import (
     DOCUMENT_CONDITIONS,
     POD_CONDITIONS,
@@ -417,10 +417,9 @@ EQUALS: Final = "="
 
 def terms_of(selector: Any) -> list[Object]:
     """The terms of a label selector; all of them must hold."""
-    found = dict_of(selector)
-    labels = sorted(dict_of(found.get("matchLabels")).items())
+    labels = sorted((found_at(selector, dict, "matchLabels") or {}).items())
     equal = [{"key": key, "operator": EQUALS, "values": [value]} for key, value in labels]
-    return [*equal, *map(dict_of, list_of(found.get("matchExpressions")))]
+    return [*equal, *each_at(selector, "matchExpressions")]
 
 
 def selects(selector: Any, labels: Labels) -> bool:
@@ -430,7 +429,7 @@ def selects(selector: Any, labels: Labels) -> bool:
 
 def holds(term: Object, labels: Labels) -> bool:
     """Whether a term of a selector holds; one that cannot be parsed does: the API server would not have stored it."""
-    key, values = str(term.get("key")), list_of(term.get("values"))
+    key, values = str(term.get("key")), found_at(term, list, "values") or []
     match term.get("operator"):
         case "In" | "=":
             return key in labels and labels[key] in values
@@ -450,17 +449,7 @@ def terms_text(terms: Sequence[Object]) -> str:
 
 
 def _term_text(term: Object) -> str:
-    values = ", ".join(map(str, list_of(term.get("values"))))
+    values = ", ".join(map(str, found_at(term, list, "values") or []))
     if term.get("operator") == EQUALS:
         return f"{term.get('key')}={values}"
     return f"{term.get('key')} {term.get('operator')}" + (f" ({values})" if values else "")
-
-
-def dict_of(value: Any) -> Object:
-    """A part of an object that others may have changed; empty if it is no object."""
-    return value if isinstance(value, dict) else {}
-
-
-def list_of(value: Any) -> list[Any]:
-    """A list in such an object; empty if it is none."""
-    return value if isinstance(value, list) else []
