@@ -63,13 +63,10 @@ class RotationRequest(enum.Enum):
 
 @dataclass(frozen=True)
 class State:
-    """Everything that is stored. Printing it shows no key.
+    """Everything that is stored; printing it shows no key.
 
-    Attributes:
-        cas: the CAs that callers must trust, in an order that depends only on them.
-        signers: those of them whose keys are stored, the newest last.
-        pair: the serving certificate with its key, under one of `cas`.
-        requested: what to renew before it is due.
+    The CAs are those that callers must trust, in an order that depends only on them; the signers those of them whose keys are
+    stored, the newest last; the pair is the serving certificate with its key, under one of the CAs.
     """
 
     cas: tuple[x509.Certificate, ...] = ()
@@ -108,8 +105,7 @@ class State:
 def decode(stored: Mapping[str, bytes] | None) -> State | None:
     """Decode the files of a store; None if there is no CA. Keys and certificates that belong to nothing are left out.
 
-    Raises:
-        UnusablePairError: a file has another format, or no CA can sign.
+    An `UnusablePairError` says that a file has another format, or that no CA can sign.
     """
     files = {name: content for name, content in (stored or {}).items() if content.strip()}
     if BUNDLE not in files:
@@ -138,15 +134,14 @@ def _requested(files: Mapping[str, bytes]) -> RotationRequest | None:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """The CAs in the webhook configuration of a cluster, as known at one moment; seconds are of a monotonic clock.
+    """The CAs (DER) in the webhook configuration of a cluster, as known at one moment; seconds are of a monotonic clock.
 
     API servers learn of a change at different moments, so a CA that has just been written counts only after a settle time.
 
     Attributes:
-        settle: seconds after which every API server has learned of a change.
         known: whether the configuration has been read; before that, nothing is trusted.
         no_callers: there is no webhook configuration, so nobody calls.
-        since: by CA (DER), since when every webhook of the configuration has had it.
+        since: by CA, since when every webhook of the configuration has had it.
         at_first: those of them that were in the configuration when it was first read, or when it was created: an API
             server that learns of the configuration learns of them.
         all_cas: every CA of any webhook of the configuration.
@@ -160,12 +155,7 @@ class Trust:
     all_cas: frozenset[bytes] = frozenset()
 
     def observed(self, bundles: Iterable[Collection[bytes]] | None, at: float) -> Self:
-        """The trust after the configuration was read again.
-
-        Args:
-            bundles: the CAs (DER) of each webhook of the configuration; None if there is no webhook configuration.
-            at: when it was read.
-        """
+        """The trust after the CAs of each webhook were read again; None: there is no webhook configuration."""
         each = [frozenset(bundle) for bundle in bundles or ()]
         # A CA that one of the webhooks lacks fails its calls.
         seen = frozenset.intersection(*each) if each else frozenset()
@@ -179,7 +169,7 @@ class Trust:
         )
 
     def servable(self, ca: bytes, at: float, *, first: bool, aged: bool = True) -> bool:
-        """Whether certificates under a CA (DER) may be served; the `first` one may, where there are no callers.
+        """Whether certificates under a CA may be served; the `first` one may, where there are no callers.
 
         A CA that was in the configuration when it was first read had settled before its first use, if it is old enough
         for that (`aged`).
@@ -208,12 +198,9 @@ RETURN_TIME: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How certificates are made.
+    """How certificates are made: the name of CAs, the names of serving certificates, and the life of each.
 
-    Attributes:
-        ca: the name of CAs.
-        names: the DNS names and IP addresses of a serving certificate.
-        serving_life, ca_life: how long each is valid; a CA several times as long as a serving certificate.
+    A CA is valid for several times as long as a serving certificate.
     """
 
     ca: str
@@ -237,15 +224,7 @@ class PlannedStep(NamedTuple):
 
 
 def step(stored: State | None, trust: Trust, rules: Rules, now: dt.datetime, at: float) -> PlannedStep:
-    """Compute the next state.
-
-    Args:
-        stored: the stored state; None for an empty store.
-        trust: which CAs callers trust.
-        rules: how certificates are made.
-        now: the current time, in UTC.
-        at: the same moment, by the clock of `trust`.
-    """
+    """Compute the next state; `at` is the same moment as `now`, by the clock of `trust`."""
     valid = _valid(stored or State(), now)
     with_ca = _with_ca(valid, rules, now)
     state = _with_pair(with_ca, trust, rules, now, at)
@@ -324,12 +303,7 @@ def _seconds(state: State, trust: Trust, now: dt.datetime, at: float) -> float:
 def seconds_to_serve(state: State, served: x509.Certificate | None, trust: Trust, now: dt.datetime, at: float) -> float:
     """Seconds until the stored serving certificate may be served; infinite if callers do not know its CA.
 
-    Args:
-        state: the stored state.
-        served: the CA of what is served now; None if nothing is.
-        trust: which CAs callers trust.
-        now: the current time, in UTC.
-        at: the same moment, by the clock of `trust`.
+    `served` is the CA of what is served now; `at` is the same moment as `now`, by the clock of `trust`.
     """
     ca, first = state.issuer, served is None
     assert ca is not None  # noqa: S101  (ensured by decoding and planning)

@@ -1,26 +1,21 @@
-"""The TLS context of a server, whose certificate can be replaced while it serves.
+"""The TLS context of a server, whose certificate and whose CAs of clients can be replaced while it serves.
 
 Loading a new pair into a live context is unsafe: a mismatched pair breaks every later handshake, and a pair of another
 key type leaves the old one in its slot. So a new pair is loaded into a context of its own, checked, and put into
 force by one assignment; the front context, which the listener has, hands each handshake over to it. Its callback is
 called for clients that send no server name, too.
-`ClientCAs` follows the CAs under which clients need one.
 """
 
-import asyncio
 import datetime as dt
 import os
 import ssl
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final
 
 from cryptography import x509
 
-from certs.report import Report, Reporter, ReportKind, failure, recovered
-from certs.store import POLL, read_file
-from certs.x509 import SERVING_CERTIFICATE, StoreError, UnusablePairError, ca_of, why_unusable
+from certs.x509 import SERVING_CERTIFICATE, UnusablePairError, ca_of, why_unusable
 
 ALPN: Final = ["http/1.1"]
 """Never h2: clients use it if it is offered, and the server behind does not support it. API servers request 1.1."""
@@ -38,20 +33,12 @@ class _InForce:
 
 
 class Serving:
-    """A server's TLS context (`context`) and the pair that it serves.
+    """A server's TLS context (`context`) and the pair that it serves; until the first `swap`, every handshake fails.
 
-    Until the first `swap` there is no pair, and every handshake fails.
-
-    Args:
-        client_cas: PEM; clients need a certificate under one of these. None: no client certificates are required.
+    With `client_cas` (PEM), clients need a certificate under one of these.
     """
 
     def __init__(self, client_cas: bytes | None = None) -> None:
-        """Make the front context, without a pair.
-
-        Raises:
-            UnusablePairError: the CAs of clients are not PEM.
-        """
         self._in_force: _InForce | None = None
         self._client_cas = client_cas
         # The front context needs no pair: its callback is called before a certificate is chosen.
@@ -72,14 +59,9 @@ class Serving:
         names: Collection[str] = (),
         cas: Sequence[x509.Certificate] | None = None,
     ) -> None:
-        """Serve another pair from the next handshake on; open connections are not affected.
+        """Serve another pair from the next handshake on: the serving certificate, then intermediates, and its unencrypted key.
 
-        Args:
-            chain_pem: the serving certificate, then intermediates if there are any.
-            key_pem: the serving certificate's key, unencrypted, of any type that clients accept.
-            now: the current time, in UTC.
-            names: the DNS names and IP addresses that clients use.
-            cas: the CAs that clients trust; None if they are unknown.
+        Its key may be of any type that clients accept; `cas` are those that clients trust, as far as they are known.
 
         Raises:
             UnusablePairError: the two do not match, cannot be decoded, are not valid now, or not for these names or CAs; the
@@ -95,10 +77,7 @@ class Serving:
         self._in_force = _InForce(context, certificate, chain_pem, key_pem)
 
     def require_client_certificates(self, cas: bytes) -> None:
-        """Require client certificates under other CAs from the next handshake on.
-
-        Args:
-            cas: PEM; they replace the previous ones.
+        """Require client certificates under other CAs (PEM) from the next handshake on.
 
         Raises:
             UnusablePairError: they are not PEM; the previous ones stay in force.
@@ -167,57 +146,3 @@ def _load(context: ssl.SSLContext, chain_pem: bytes, key_pem: bytes) -> None:
 def _no_password() -> str:
     # Without this, OpenSSL would prompt on the terminal.
     raise UnusablePairError(SERVING_CERTIFICATE, "has an encrypted key")
-
-
-class ClientCAs:
-    """Requires client certificates under the CAs in a file, and follows the file.
-
-    Args:
-        file: the CAs, PEM.
-        serving: the TLS context that requires client certificates.
-        report: called with each report; it must not block.
-        poll: seconds between two reads.
-    """
-
-    def __init__(
-        self, file: Path, serving: Serving, *, report: Callable[[Report[ReportKind]], None], poll: float = POLL
-    ) -> None:
-        self._file = file
-        self._serving = serving
-        self._reporter = Reporter(report)
-        self._poll = poll
-        self._seen = serving.client_cas
-
-    async def run(self) -> None:
-        """Read the file every `poll` seconds until cancelled; no failure ends it."""
-        while True:
-            try:
-                await self.reconcile()
-            except Exception as error:  # noqa: BLE001  (a later file may work)
-                self._reporter.only(*failure(error))
-            await asyncio.sleep(self._poll)
-
-    async def reconcile(self) -> None:
-        """Read the file, and use its content if it has not changed since the last read: it may have been half written.
-
-        Raises:
-            StoreError: the file cannot be read, or has been missing twice in a row; the CAs in force stay.
-            UnusablePairError: the file holds something other than CAs; the CAs in force stay.
-        """
-        content = await asyncio.to_thread(read_file, self._file)
-        settled, self._seen = content == self._seen, content
-        if not settled:
-            return
-        if content is None:
-            raise StoreError(str(self._file), "is missing: the previous CAs stay in force")
-        if content == self._serving.client_cas:
-            recovered(self._reporter)
-            return
-        try:
-            self._serving.require_client_certificates(content)
-        except UnusablePairError as error:
-            raise UnusablePairError(str(error), f"in {self._file}: the previous CAs stay in force") from None
-        self._reporter.keep(())
-        self._reporter.report(
-            ReportKind.CLIENTS, f"clients need a certificate under one of the CAs that are now in {self._file}"
-        )

@@ -15,11 +15,9 @@ from certs.x509 import StoreError
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The content of a store at one moment. Printing it shows no file.
+    """The files of a store at one moment, None if it is empty, and a version that changes with every write.
 
-    Attributes:
-        files: by name, as in `certs.rotation`; None if the store is empty.
-        version: opaque; it changes with every write.
+    Printing it shows no file.
     """
 
     files: Mapping[str, bytes] | None = field(repr=False)
@@ -50,11 +48,7 @@ POLL: Final = 2.0
 
 
 def read_file(path: Path) -> bytes | None:
-    """Read a file; None if there is none.
-
-    Raises:
-        StoreError: it cannot be read.
-    """
+    """Read a file; None if there is none."""
     try:
         with path.open("rb") as file:
             return file.read(MAX_BYTES)
@@ -69,11 +63,8 @@ class Directory:
     """A directory that stores certificates and keys, with the names of a mounted ``kubernetes.io/tls`` Secret; a `Store`.
 
     Each file is replaced as a whole, keys before certificates, and files are read in the opposite order. A reader may see
-    some old and some new ones: what does not match counts as damaged, and cannot be written over the new version.
-
-    Attributes:
-        path: the directory; made at the first write.
-        poll: seconds between two checks for changes by other processes.
+    some old and some new ones: what does not match counts as damaged, and cannot be written over the new version. It is made
+    at the first write.
     """
 
     path: Path

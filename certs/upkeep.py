@@ -1,22 +1,24 @@
-"""Keeps the serving certificate up to date: its own, which it renews, or one that another program renews.
+"""Keeps up to date what is served: the server's own certificate, or one that another program renews; and the CAs of clients.
 
-There is one rotator per replica, without a leader. Each reads the store, decides by the same pure function
+There is one `Rotator` per replica, without a leader. Each reads the store, decides by the same pure function
 (`certs.rotation.step`) and writes against the version that it read; the loser of a race reads again and finds what the
 winner made. A store that was emptied or damaged is restored from memory.
 """
 
 import asyncio
 import datetime as dt
+import enum
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from pathlib import Path
+from typing import Final, TypeAlias
 
 from cryptography import x509
 
-from certs.report import Backoff, Report, Reporter, ReportKind, failure, recovered
+from certs.notices import Backoff, Notice, Notices
 from certs.rotation import (
     BUNDLE,
     CERTIFICATE,
@@ -30,7 +32,7 @@ from certs.rotation import (
     step,
 )
 from certs.serving import Serving
-from certs.store import Directory, Snapshot, Store
+from certs.store import POLL, Directory, Snapshot, Store, read_file
 from certs.x509 import (
     SERVING_CERTIFICATE,
     CertificateError,
@@ -56,18 +58,61 @@ RETRY_PAUSES: Final = (0.5, 30.0)
 WRITES: Final = 60
 """The most writes of one replica per minute: replicas whose clocks are months apart undo each other's changes."""
 
+FAILURES_BEFORE_NOTICE: Final = 2
+"""Failed reads in a row before that is told: files are replaced one after the other."""
+
+
+class CertificateMatter(enum.Enum):
+    """What a notice about certificates is about."""
+
+    SERVED = "served"
+    MADE = "made"
+    RESTORED = "restored"
+    """Certificates that had been deleted from the store were written again."""
+    RECOVERED = "recovered"
+    """A failure is over."""
+    WAITING = "waiting"
+    """A new serving certificate is not in force yet: not every caller trusts its CA."""
+    CLIENTS = "clients"
+    """Clients need a certificate under other CAs than before."""
+    INVALID = "invalid"
+    """A pair cannot be served or stored; the pair in force stays."""
+    UNTRUSTED = "untrusted"
+    """Nothing is served yet, and the webhook configuration lacks the CA of the stored certificate."""
+    STORE = "store"
+    """The store cannot be read or written."""
+    BUG = "bug"
+
+
+CertificateNotice: TypeAlias = Notice[CertificateMatter]
+
+FAILURES: Final = frozenset(CertificateMatter(each) for each in ("invalid", "untrusted", "store", "bug"))
+"""At which an operator should look."""
+
+COUNTED: Final = FAILURES | {CertificateMatter.RESTORED}
+"""What metrics count: an operator should learn of it even if it is over."""
+
+
+def failure(error: Exception) -> tuple[CertificateMatter, str]:
+    """What to tell of a failure; the text of an unforeseen one may contain a key."""
+    if isinstance(error, UnusablePairError):
+        return CertificateMatter.INVALID, str(error)
+    if isinstance(error, CertificateError):
+        return CertificateMatter.STORE, str(error)
+    return CertificateMatter.BUG, f"renewing the certificates failed: {type(error).__name__}"
+
+
+def recovered(notices: Notices[CertificateMatter], lasting: Collection[CertificateMatter] = ()) -> None:
+    """Consider all matters over except the `lasting` ones, and tell it if that ends a failure."""
+    if notices.keep(lasting) & FAILURES:
+        notices.tell(CertificateMatter.RECOVERED, "the certificates are renewed again")
+
 
 async def request_rotation(store: Store, requested: RotationRequest) -> State | None:
-    """Leave a request in a store; the replica that fulfills it removes it.
+    """Leave a request in a store, and return what it held; None if that is nothing, and so nothing was requested.
 
-    A new CA includes a new serving certificate, so a request for the latter does not replace one for a CA.
-
-    Returns:
-        The stored state before the request; None if nothing is stored, and so nothing was requested.
-
-    Raises:
-        StoreError: the store cannot be read or written.
-        UnusablePairError: what is stored is not the webhook's own.
+    The replica that fulfills it removes it. A new CA includes a new serving certificate, so a request for the latter does not
+    replace one for a CA.
     """
     for _ in range(ATTEMPTS):
         snapshot = await store.read()
@@ -81,37 +126,24 @@ async def request_rotation(store: Store, requested: RotationRequest) -> State | 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What upkeep works with.
+    """What upkeep works with; nothing here may block.
 
     Attributes:
-        serving: the TLS context that serves the certificate.
-        trust: returns which CAs callers trust now.
-        publish: called with the CAs that callers must trust, PEM, whenever they may have changed; empty if they are unknown.
-        report: called with each report; it must not block.
-        now: the time in UTC.
-        seconds: monotonic seconds, the clock of `trust`.
+        trust: which CAs callers trust now.
+        publish: takes the CAs that callers must trust, PEM, whenever they may have changed; empty if they are unknown.
+        seconds: monotonic, the clock of `trust`.
     """
 
     serving: Serving
     trust: Callable[[], Trust]
     publish: Callable[[bytes], None]
-    report: Callable[[Report[ReportKind]], None]
+    send: Callable[[CertificateNotice], None]
     now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)
     seconds: Callable[[], float] = time.monotonic
 
 
 class Rotator:
-    """Rotates the certificates of one store; see `reconcile` for what it does and `run` for when.
-
-    Args:
-        store: stores the certificates.
-        rules: how they are made.
-        around: what it works with.
-
-    Attributes:
-        served: set once a certificate is served.
-        ca: the CA of the certificate in force.
-    """
+    """Rotates the certificates of one store; `served` is set once one is served, and `ca` is the CA of that in force."""
 
     def __init__(self, store: Store, rules: Rules, around: Surroundings) -> None:
         self.served = asyncio.Event()
@@ -119,7 +151,7 @@ class Rotator:
         self._store = store
         self._rules = rules
         self._around = around
-        self._reporter = Reporter(around.report)
+        self._notices = Notices(around.send)
         self._state: State | None = None
         self._version = ""
         self._wake = asyncio.Event()
@@ -130,12 +162,7 @@ class Rotator:
         self._wake.set()
 
     async def start(self) -> None:
-        """Reconcile for the first time, unless what is stored is unusable: then it is left as it is.
-
-        Raises:
-            StoreError: the store cannot be read or written.
-            UnusablePairError: what is stored cannot be used or served.
-        """
+        """Reconcile for the first time; what is stored and unusable is left as it is, and raised."""
         decode((await self._store.read()).files)
         await self.reconcile()
 
@@ -150,7 +177,7 @@ class Rotator:
                     wait = min(await self.reconcile(), MAX_WAIT)
                     backoff.reset()
                 except Exception as error:  # noqa: BLE001  (renewal must not end)
-                    self._reporter.report_once(*failure(error))
+                    self._notices.tell_once(*failure(error))
                     wait = backoff.failed()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(wait):
@@ -164,7 +191,7 @@ class Rotator:
                 backoff.reset()
                 self.check()
             except Exception as error:  # noqa: BLE001  (the store may come back)
-                self._reporter.report_once(*failure(error))
+                self._notices.tell_once(*failure(error))
                 await asyncio.sleep(backoff.failed())
 
     async def is_current(self) -> bool:
@@ -177,9 +204,7 @@ class Rotator:
     async def reconcile(self) -> float:
         """Read the store, renew what is due, serve what callers trust; return the seconds until something is due again.
 
-        Raises:
-            StoreError: the store cannot be read or written.
-            UnusablePairError: the stored certificate cannot be served; the one in force stays.
+        A stored certificate that cannot be served is raised, and the one in force stays.
         """
         for _ in range(ATTEMPTS):
             due = await self._update(await self._store.read())
@@ -189,31 +214,30 @@ class Rotator:
 
     async def _update(self, snapshot: Snapshot) -> float | None:
         """Renew what is due and write it; None if another replica was faster."""
-        found, problem = None, ""
+        around, notices, found, problem = self._around, self._notices, None, ""
         try:
             found = decode(snapshot.files)
         except UnusablePairError as error:
             problem = f"stored certificates cannot be used as they are: {error}"
-        planned = step(
-            self._completed(found), self._around.trust(), self._rules, self._around.now(), self._around.seconds()
-        )
+        planned = step(self._completed(found), around.trust(), self._rules, around.now(), around.seconds())
         files = planned.state.files()
         same = files == snapshot.files
         if not same and not await self._write(files, snapshot.version):
             return None
+        lasting = {CertificateMatter.WAITING, CertificateMatter.UNTRUSTED}
         if problem:
-            self._reporter.report_once(ReportKind.INVALID, problem)
+            lasting.add(CertificateMatter.INVALID)
+            notices.tell_once(CertificateMatter.INVALID, problem)
         if found is None and self._state is not None:
             message = "certificates that were missing in the store were written again from memory"
-            self._reporter.report_once(ReportKind.RESTORED, message)
+            notices.tell_once(CertificateMatter.RESTORED, message)
         if planned.made:
-            self._reporter.report(ReportKind.MADE, planned.made)
-        lasting = {ReportKind.WAITING, ReportKind.UNTRUSTED}
-        recovered(self._reporter, lasting | {ReportKind.INVALID} if problem else lasting)
+            notices.tell(CertificateMatter.MADE, planned.made)
+        recovered(notices, lasting)
         self._state = planned.state
         # After a write, that is not the version in the store: what was written counts when it is read.
         self._version = snapshot.version
-        self._around.publish(planned.state.bundle)
+        around.publish(planned.state.bundle)
         if not same:
             self.check()
         return planned.due
@@ -231,9 +255,8 @@ class Rotator:
     async def _write(self, files: Mapping[str, bytes], version: str) -> bool:
         at = self._around.seconds()
         if len(self._writes) == WRITES and at - self._writes[0] < 60:  # noqa: PLR2004  (a minute)
-            raise StoreError(
-                "the store", "changes back after each write of this replica: compare the clocks of all replicas"
-            )
+            why = "changes back after each write of this replica: compare the clocks of all replicas"
+            raise StoreError("the store", why)
         self._writes.append(at)
         return await self._store.write(files, version)
 
@@ -246,13 +269,15 @@ class Rotator:
         wait = seconds_to_serve(state, self.ca, trust, now, self._around.seconds())
         if wait > 0:
             uncalled = self.ca is None and trust.known and der(ca) not in trust.since
-            self._reporter.report_once(ReportKind.UNTRUSTED if uncalled else ReportKind.WAITING, _waiting(ca, trust))
+            matter = CertificateMatter.UNTRUSTED if uncalled else CertificateMatter.WAITING
+            self._notices.tell_once(matter, _waiting(ca, trust))
             return wait
         serving.swap(pair.certificate_pem, pair.key_pem, now, self._rules.names, state.cas)
         self.ca = ca
         self.served.set()
-        self._reporter.forget(ReportKind.WAITING, ReportKind.UNTRUSTED)
-        self._reporter.report(ReportKind.SERVED, f"{_served(pair.certificate)}, under the CA {fingerprint(ca)[:16]}")
+        self._notices.forget(CertificateMatter.WAITING, CertificateMatter.UNTRUSTED)
+        message = f"{_served(pair.certificate)}, under the CA {fingerprint(ca)[:16]}"
+        self._notices.tell(CertificateMatter.SERVED, message)
         return float("inf")
 
 
@@ -277,24 +302,29 @@ def _served(certificate: x509.Certificate) -> str:
     return f"the serving certificate {fingerprint(certificate)[:16]} is served until {end}"
 
 
-FAILURES_BEFORE_REPORT: Final = 2
-"""Failed reads in a row before the failure is reported: files are replaced one after the other."""
+async def _follow_files(
+    read: Callable[[], Awaitable[bool]], notices: Notices[CertificateMatter], seconds: float
+) -> None:
+    """Read files every so many seconds until cancelled; `read` returns whether they are in force, and no failure ends it."""
+    failures = 0
+    while True:
+        try:
+            if await read():
+                recovered(notices)
+            failures = 0
+        except Exception as error:  # noqa: BLE001  (later ones may work)
+            failures += 1
+            if failures >= FAILURES_BEFORE_NOTICE:
+                notices.only(*failure(error))
+        await asyncio.sleep(seconds)
 
 
 class ProvidedPair:
     """Serves a pair that another program renews: the mounted Secret of cert-manager, or files from a company's CA.
 
     The directory holds ``tls.crt`` (the serving certificate, then intermediates), ``tls.key`` (of any type that clients
-    accept) and possibly ``ca.crt`` (the CAs that clients trust). Nothing is written to it.
-
-    Args:
-        directory: the directory.
-        names: the DNS names and IP addresses that the certificate must have.
-        around: what it works with.
-
-    Attributes:
-        served: set once a certificate is served.
-        ca: the CA of the certificate in force, as far as it is known.
+    accept) and possibly ``ca.crt`` (the CAs that clients trust). Nothing is written to it. `served` and `ca` are as those of a
+    `Rotator`, the latter as far as it is known.
     """
 
     def __init__(self, directory: Directory, names: Collection[str], around: Surroundings) -> None:
@@ -303,9 +333,8 @@ class ProvidedPair:
         self._directory = directory
         self._names = names
         self._around = around
-        self._reporter = Reporter(around.report)
+        self._notices = Notices(around.send)
         self._version = ""
-        self._failures = 0
 
     def check(self) -> None:
         """Do nothing: the directory is read every two seconds anyway."""
@@ -315,52 +344,39 @@ class ProvidedPair:
         return await _is_at(self._directory, self._version)
 
     async def run(self) -> None:
-        """Read the directory every two seconds until cancelled; no failure ends it."""
-        while True:
-            try:
-                await self.start()
-            except Exception as error:  # noqa: BLE001  (a later pair may work)
-                self._failures += 1
-                if self._failures >= FAILURES_BEFORE_REPORT:
-                    self._reporter.only(*failure(error))
-            await asyncio.sleep(self._directory.poll)
+        """Follow the directory until cancelled."""
+        await _follow_files(self.start, self._notices, self._directory.poll)
 
-    async def start(self) -> None:
-        """Read the directory, and serve its pair if callers trust it.
+    async def start(self) -> bool:
+        """Read the directory, serve its pair if callers trust it, and return whether it is served.
 
-        Raises:
-            StoreError: the directory cannot be read.
-            UnusablePairError: the pair cannot be served; the pair in force stays.
+        A pair that cannot be served is raised, and the one in force stays.
         """
         snapshot = await self._directory.read()
-        if snapshot.version != self._version:
-            self._load(snapshot)
-        elif self._failures:
-            self._failures = 0
-            recovered(self._reporter)
+        return snapshot.version == self._version or self._load(snapshot)
 
-    def _load(self, snapshot: Snapshot) -> None:
+    def _load(self, snapshot: Snapshot) -> bool:
         files, now, before = snapshot.files or {}, self._around.now(), self.ca
         if CERTIFICATE not in files or KEY not in files:
-            raise UnusablePairError(
-                SERVING_CERTIFICATE, f"is missing: {self._directory.path} must contain {CERTIFICATE} and {KEY}"
-            )
+            why = f"is missing: {self._directory.path} must contain {CERTIFICATE} and {KEY}"
+            raise UnusablePairError(SERVING_CERTIFICATE, why)
         cas = load_certificates(files[BUNDLE], "the bundle") if files.get(BUNDLE, b"").strip() else []
         chain = load_certificates(files[CERTIFICATE], SERVING_CERTIFICATE)
         ca = ca_of(chain[0], chain[1:], cas, now) if cas else before
         self._around.publish(pem(in_order([*cas, before] if cas and before else cas)))
-        if why := self._untrusted(chain, cas):
-            self._reporter.only(ReportKind.WAITING, f"the serving certificate is not served{why}")
-            return
+        if why_not := self._untrusted(chain, cas):
+            self._notices.only(CertificateMatter.WAITING, f"the serving certificate is not served{why_not}")
+            return False
         self._around.serving.swap(files[CERTIFICATE], files[KEY], now, self._names, cas or None)
-        self.ca, self._version, self._failures = ca, snapshot.version, 0
-        self._reporter.keep(())
+        self.ca, self._version = ca, snapshot.version
+        self._notices.keep(())
         self.served.set()
-        self._reporter.report(ReportKind.SERVED, _served(chain[0]))
+        self._notices.tell(CertificateMatter.SERVED, _served(chain[0]))
         if before not in {None, ca}:
             self._around.publish(pem(in_order(cas)))
+        return True
 
-    def _untrusted(self, chain: list[x509.Certificate], cas: list[x509.Certificate]) -> str | None:
+    def _untrusted(self, chain: Sequence[x509.Certificate], cas: Sequence[x509.Certificate]) -> str | None:
         """Why callers do not trust a chain; None if they do."""
         trust, at, first = self._around.trust(), self._around.seconds(), not self.served.is_set()
         if not trust.known or (trust.no_callers and not first):
@@ -376,3 +392,42 @@ class ProvidedPair:
         except UnusablePairError:
             return ": no CA that signed it is in the webhook configuration's caBundle, or not for long enough"
         return None
+
+
+class ClientCAs:
+    """Requires client certificates under the CAs in a file, and follows the file."""
+
+    def __init__(
+        self, file: Path, serving: Serving, send: Callable[[CertificateNotice], None], poll: float = POLL
+    ) -> None:
+        self._file = file
+        self._serving = serving
+        self._notices = Notices(send)
+        self._poll = poll
+        self._seen = serving.client_cas
+
+    async def run(self) -> None:
+        """Follow the file until cancelled."""
+        await _follow_files(self.reconcile, self._notices, self._poll)
+
+    async def reconcile(self) -> bool:
+        """Read the file, use its content if it has not changed since the last read, and return whether it is in force.
+
+        What has just changed may be half written. What holds no CAs, and a file missing twice in a row, is raised: the CAs in
+        force stay.
+        """
+        content = await asyncio.to_thread(read_file, self._file)
+        settled, self._seen = content == self._seen, content
+        if not settled:
+            return False
+        if content is None:
+            raise StoreError(str(self._file), "is missing: the previous CAs stay in force")
+        if content != self._serving.client_cas:
+            try:
+                self._serving.require_client_certificates(content)
+            except UnusablePairError as error:
+                raise UnusablePairError(str(error), f"in {self._file}: the previous CAs stay in force") from None
+            self._notices.keep(())
+            what = f"clients need a certificate under one of the CAs that are now in {self._file}"
+            self._notices.tell(CertificateMatter.CLIENTS, what)
+        return True

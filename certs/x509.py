@@ -79,16 +79,16 @@ def fingerprint(certificate: x509.Certificate) -> str:
 
 
 def in_order(certificates: Iterable[x509.Certificate]) -> tuple[x509.Certificate, ...]:
-    """Each certificate once, the oldest first: the same set gives the same bytes on every replica."""
+    """Each certificate once, the oldest first: the same set gives the same bytes on every replica.
+
+    CAs of one second are in an order of chance, the same on all replicas. Each of them is trusted and may sign: it
+    only decides which one is next; the other stays trusted until it expires.
+    """
     return tuple(sorted(set(certificates), key=lambda each: (each.not_valid_before_utc, fingerprint(each))))
 
 
 def load_certificates(text: bytes, what: str) -> list[x509.Certificate]:
-    """Load the certificates of a text, of which there is one at least.
-
-    Raises:
-        UnusablePairError: it is not PEM.
-    """
+    """Load the certificates of a text, of which there is one at least; `what` names it in errors."""
     try:
         return x509.load_pem_x509_certificates(text)
     except (ValueError, x509.InvalidVersion):
@@ -96,11 +96,7 @@ def load_certificates(text: bytes, what: str) -> list[x509.Certificate]:
 
 
 def load_key(text: bytes, what: str) -> ec.EllipticCurvePrivateKey:
-    """Load a key; `what` names its pair in errors.
-
-    Raises:
-        UnusablePairError: the text is not PEM, or the key is encrypted or not on an elliptic curve.
-    """
+    """Load an unencrypted key on an elliptic curve; `what` names its pair in errors."""
     try:
         key = serialization.load_pem_private_key(text, password=None)
     except TypeError:
@@ -168,11 +164,7 @@ def make_ca(name: str, now: dt.datetime, life: dt.timedelta = CA_LIFE) -> Pair:
 
 
 def issue(ca: Pair, names: Collection[str], now: dt.datetime, life: dt.timedelta = SERVING_LIFE) -> Pair:
-    """Issue a serving certificate for `names` (DNS names, IP addresses); it never outlives its CA.
-
-    Raises:
-        ValueError: there is no name, or one that is not ASCII.
-    """
+    """Issue a serving certificate for `names`, ASCII DNS names or IP addresses; it never outlives its CA."""
     if not names:
         raise ValueError("a serving certificate needs at least one name")
     common = next((name for name in names if len(name) <= MAX_COMMON_NAME), None)
@@ -283,11 +275,7 @@ def ca_of(
     cas: Collection[x509.Certificate],
     now: dt.datetime,
 ) -> x509.Certificate:
-    """The CA that a serving certificate is under, directly, through its intermediates, or because it is listed itself.
-
-    Raises:
-        UnusablePairError: there is none, or none that is valid now.
-    """
+    """The CA, valid now, that a serving certificate is under: directly, through its intermediates, or listed itself."""
     valid = [each for each in (*cas, *intermediates) if each.not_valid_before_utc <= now <= each.not_valid_after_utc]
     found = certificate if certificate in cas else _ca_of([certificate], valid, cas)
     if found is None:

@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
-from certs.report import FAILURES, ReportKind
 from certs.rotation import CA_KEY, CERTIFICATE, KEY, RETURN_TIME, State
+from certs.upkeep import FAILURES, CertificateMatter
 from certs.x509 import Pair, der, issue, make_ca
 from tests.certs.made import DAY, NAMES, NOW
 from tests.certs.made import stored as holding
@@ -141,7 +141,7 @@ async def test_a_registration_that_nobody_mends() -> None:
     for bundle in ([STRANGER], []):
         replica = Replica(world(None, bundle, bundle), publishes=False)
         assert await seconds([replica]) == [None]
-        assert replica.kinds[-1] is ReportKind.UNTRUSTED
+        assert replica.kinds[-1] is CertificateMatter.UNTRUSTED
 
 
 async def test_a_report_says_that_no_caller_trusts_it() -> None:
@@ -150,6 +150,6 @@ async def test_a_report_says_that_no_caller_trusts_it() -> None:
     replica = Replica(lost)
     await replica.reconcile()
     await replica.keeper.reconcile()
-    assert replica.kinds == [ReportKind.UNTRUSTED, ReportKind.SERVED]
+    assert replica.kinds == [CertificateMatter.UNTRUSTED, CertificateMatter.SERVED]
     assert "caBundle does not contain" in replica.reports[0].message
-    assert replica.reports[0].kind in FAILURES
+    assert replica.reports[0].matter in FAILURES

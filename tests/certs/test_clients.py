@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from certs.report import Report, ReportKind
-from certs.serving import ClientCAs, Serving
+from certs.serving import Serving
+from certs.upkeep import CertificateMatter, CertificateNotice, ClientCAs
 from certs.x509 import StoreError, UnusablePairError, make_ca
 from tests.certs.test_serving import AUTHORITY, NOW, client_leaf, der, leaf
 from tests.waiting import alongside, until
@@ -22,8 +22,8 @@ class File:
         self.path = folder / "clients.pem"
         self.path.write_bytes(FIRST)
         self.serving = Serving(FIRST)
-        self.reports: list[Report[ReportKind]] = []
-        self.clients = ClientCAs(self.path, self.serving, report=self.reports.append, poll=0.01)
+        self.reports: list[CertificateNotice] = []
+        self.clients = ClientCAs(self.path, self.serving, self.reports.append, poll=0.01)
 
     async def looks(self, times: int = 2) -> None:
         """Look so many times."""
@@ -48,7 +48,7 @@ async def test_what_stays_the_same_for_two_looks_counts(file: File) -> None:
     assert file.serving.client_cas == FIRST
     await file.looks(1)
     assert file.serving.client_cas == SECOND
-    assert [notice.kind for notice in file.reports] == [ReportKind.CLIENTS]
+    assert [notice.matter for notice in file.reports] == [CertificateMatter.CLIENTS]
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", None])
@@ -64,10 +64,10 @@ async def test_what_is_no_ca_changes_nothing(file: File, content: bytes | None) 
     assert file.serving.client_cas == FIRST
     async with alongside(file.clients.run()):
         await until(lambda: file.reports)
-        assert file.reports[0].kind is (ReportKind.STORE if content is None else ReportKind.INVALID)
+        assert file.reports[0].matter is (CertificateMatter.STORE if content is None else CertificateMatter.INVALID)
         file.path.write_bytes(FIRST)
         await until(lambda: len(file.reports) > 1)
-    assert [notice.kind for notice in file.reports[1:]] == [ReportKind.RECOVERED]
+    assert [notice.matter for notice in file.reports[1:]] == [CertificateMatter.RECOVERED]
 
 
 async def test_without_client_cas_none_can_be_added(file: File) -> None:

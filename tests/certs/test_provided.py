@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from certs.report import Report, ReportKind
 from certs.rotation import Trust
 from certs.serving import Serving
 from certs.store import Directory
-from certs.upkeep import ProvidedPair, Surroundings
+from certs.upkeep import CertificateMatter, CertificateNotice, ProvidedPair, Surroundings
 from certs.x509 import Pair, UnusablePairError, by_der, der, issue, make_ca
 from tests.certs.made import intermediate_under, root, rsa_leaf
 from tests.waiting import alongside, until
@@ -31,7 +30,7 @@ class Mount:
         self.trust = trust or Trust(0)
         self.trusting = trust is None
         self.serving = Serving()
-        self.reports: list[Report[ReportKind]] = []
+        self.reports: list[CertificateNotice] = []
         self.published: list[bytes] = []
         self._generation = 0
         around = Surroundings(self.serving, self._trust, self._published, self.reports.append)
@@ -89,7 +88,7 @@ async def test_rsa_chain_with_an_intermediate(tmp_path: Path) -> None:
     assert mount.serving.certificate == x509.load_pem_x509_certificate(leaf[0])
     assert mount.published[-1] == COMPANY.certificate_pem
     assert mount.outside.ca == COMPANY.certificate
-    assert [notice.kind for notice in mount.reports] == [ReportKind.SERVED]
+    assert [notice.matter for notice in mount.reports] == [CertificateMatter.SERVED]
     assert await mount.outside.is_current()
 
 
@@ -106,7 +105,7 @@ async def test_a_change_is_noticed(tmp_path: Path) -> None:
             await until(partial(mount.serves, leaf))
         served = mount.serving.certificate
         mount.mount(files((ours(ca)[0], ours(ca)[1]), ca))
-        await until(lambda: mount.reports[-1].kind is ReportKind.INVALID)
+        await until(lambda: mount.reports[-1].matter is CertificateMatter.INVALID)
         assert mount.reports[-1].message == "the serving certificate has a key that belongs to another certificate"
         assert mount.serving.certificate == served
         assert not await mount.outside.is_current()
@@ -142,7 +141,7 @@ async def test_a_new_ca_waits_until_it_is_trusted(tmp_path: Path) -> None:
     mount.mount(files(ours(new), new))
     await mount.outside.start()
     assert mount.serving.certificate == first
-    assert mount.reports[-1].kind is ReportKind.WAITING
+    assert mount.reports[-1].matter is CertificateMatter.WAITING
     assert set(x509.load_pem_x509_certificates(mount.published[-1])) == {old.certificate, new.certificate}
     mount.sees(old, new)
     await mount.outside.start()

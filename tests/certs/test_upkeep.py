@@ -6,10 +6,10 @@ import datetime as dt
 import pytest
 from cryptography import x509
 
-from certs.report import Report, ReportKind
+from certs.notices import Notice
 from certs.rotation import RotationRequest, Rules, State, Trust, decode
 from certs.serving import Serving
-from certs.upkeep import Rotator, Surroundings, request_rotation
+from certs.upkeep import CertificateMatter, CertificateNotice, Rotator, Surroundings, request_rotation
 from certs.x509 import StoreError, UnusablePairError, by_der, signed_by
 from tests.certs.made import NAMES, NOW, Memory, state
 from tests.waiting import alongside, until
@@ -32,7 +32,7 @@ class Replica:
 
     def __init__(self, world: World, *, publishes: bool = True) -> None:
         self.world = world
-        self.reports: list[Report[ReportKind]] = []
+        self.reports: list[CertificateNotice] = []
         self.published: frozenset[bytes] = frozenset()
         self.serving = Serving()
         self.trust = Trust(SETTLE)
@@ -72,9 +72,9 @@ class Replica:
         return due
 
     @property
-    def kinds(self) -> list[ReportKind]:
+    def kinds(self) -> list[CertificateMatter]:
         """What was reported."""
-        return [notice.kind for notice in self.reports]
+        return [notice.matter for notice in self.reports]
 
     @property
     def leaf(self) -> x509.Certificate:
@@ -112,11 +112,11 @@ async def test_a_damaged_store_is_repaired_from_memory(name: str) -> None:
     await replica.reconcile()
     assert world.store.files == before
     assert replica.leaf == leaf
-    assert {ReportKind.INVALID, ReportKind.RESTORED} <= set(replica.kinds)
-    assert ReportKind.RECOVERED not in replica.kinds
+    assert {CertificateMatter.INVALID, CertificateMatter.RESTORED} <= set(replica.kinds)
+    assert CertificateMatter.RECOVERED not in replica.kinds
     assert all("PRIVATE" not in notice.message for notice in replica.reports)
     await replica.reconcile()
-    assert replica.kinds[-1] is ReportKind.RECOVERED
+    assert replica.kinds[-1] is CertificateMatter.RECOVERED
 
 
 async def test_a_new_ca_is_served_once_callers_know_it() -> None:
@@ -163,12 +163,12 @@ async def test_nothing_kills_the_keeper() -> None:
     replica.look()
     world.store.trouble = RuntimeError("s3cr3t")
     async with alongside(replica.keeper.run()):
-        await until(lambda: ReportKind.BUG in replica.kinds)
+        await until(lambda: CertificateMatter.BUG in replica.kinds)
         world.store.trouble = None
         await until(replica.keeper.served.is_set)
-        assert ReportKind.RECOVERED in replica.kinds
+        assert CertificateMatter.RECOVERED in replica.kinds
     assert all("s3cr3t" not in notice.message for notice in replica.reports)
-    assert replica.kinds.count(ReportKind.BUG) == 1
+    assert replica.kinds.count(CertificateMatter.BUG) == 1
 
 
 async def test_a_ca_that_cannot_be_used_stops_the_start() -> None:
@@ -193,7 +193,7 @@ async def test_replicas_whose_clocks_are_far_apart_do_not_write_forever() -> Non
                 await replica.keeper.reconcile()
                 replica.look()
             except (StoreError, UnusablePairError) as error:
-                replica.reports.append(Report(ReportKind.STORE, str(error)))
+                replica.reports.append(Notice(CertificateMatter.STORE, str(error)))
     assert world.store.writes <= 130
     assert any("compare the clocks of all replicas" in notice.message for notice in (*ours.reports, *theirs.reports))
     assert ours.leaf.not_valid_before_utc <= NOW <= ours.leaf.not_valid_after_utc

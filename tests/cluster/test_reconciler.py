@@ -24,7 +24,7 @@ from webhook.cluster.registration.wanted import (
     Wanted,
     registration,
 )
-from webhook.cluster.registration.writer import QUIET, Matter, RegistrationReport, RepairPace, Writer
+from webhook.cluster.registration.writer import QUIET, RegistrationMatter, RegistrationNotice, RepairPace, Writer
 from webhook.labels import INJECT, KEEP_SELECTORS, MATCHED_NAMES, MODE, WRITTEN_BY
 
 SITE = Site(ServiceReference("gpu", "webhook"), b"-----BEGIN CERTIFICATE-----", "gpu")
@@ -47,7 +47,7 @@ class Replica:
     """A writer and its reports."""
 
     def __init__(self, api: Keeping, clock: Clock, want: Wanted = OLD, **options: Any) -> None:
-        self.reports: list[RegistrationReport] = []
+        self.reports: list[RegistrationNotice] = []
         self.writer = Writer(api, options.pop("site", SITE), want, self.reports.append, clock=clock, **options)
 
     async def look(self) -> float:
@@ -55,9 +55,9 @@ class Replica:
         return await self.writer.reconcile()
 
     @property
-    def kinds(self) -> list[Matter]:
+    def kinds(self) -> list[RegistrationMatter]:
         """What was reported, without its keys."""
-        return [notice.kind for notice in self.reports]
+        return [notice.matter for notice in self.reports]
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ async def test_it_is_created_and_then_left_alone(api: Keeping, clock: Clock) -> 
     assert api.webhooks == registration(OLD, SITE)["webhooks"]
     assert api.metadata["annotations"][WRITTEN_BY].endswith(f" {OLD.digest}")
     assert replica.reports == [
-        RegistrationReport(Matter.WRITTEN, "the webhook configuration 00-vgpu-webhook was created")
+        RegistrationNotice(RegistrationMatter.WRITTEN, "the webhook configuration 00-vgpu-webhook was created")
     ]
     assert 480 <= rest <= 600
 
@@ -135,7 +135,7 @@ async def test_a_change_of_settings_is_no_repair(api: Keeping, clock: Clock) -> 
     await replica.look()
     replica.writer.adopt(replica.writer.required, replace(SITE, ca_bundle=B))
     await replica.look()
-    deeds = [report.message.partition(" was ")[2] for report in replica.reports]
+    deeds = [notice.message.partition(" was ")[2] for notice in replica.reports]
     assert deeds == ["created", "written for a new policy", "brought up to date"]
 
 
@@ -144,7 +144,7 @@ async def test_an_owner_that_may_not_be_read(api: Keeping, clock: Clock) -> None
     replica = Replica(api, clock, owner="release")
     for _ in range(3):
         await replica.look()
-    (message,) = (report.message for report in replica.reports if report.kind is Matter.UNOWNED)
+    (message,) = (notice.message for notice in replica.reports if notice.matter is RegistrationMatter.UNOWNED)
     assert "get is needed on clusterroles/release" in message
 
 
@@ -157,8 +157,8 @@ async def test_a_foreign_selector_term_is_kept(api: Keeping, clock: Clock) -> No
     for _ in range(3):
         await replica.look()
     assert api.writes == 1
-    assert replica.kinds == [Matter.WRITTEN, Matter.FOREIGN]
-    assert not replica.reports[-1].kind.warning
+    assert replica.kinds == [RegistrationMatter.WRITTEN, RegistrationMatter.FOREIGN]
+    assert not replica.reports[-1].matter.warning
     assert "control-plane DoesNotExist" in replica.reports[-1].message
     replica.writer.adopt(NEW)
     await replica.look()
@@ -233,7 +233,7 @@ async def test_replicas_that_disagree_forever_end_wide(api: Keeping, clock: Cloc
     assert standing(api).matched_names == BOTH
     # Within 40 minutes each narrows after 1, 2, 4, 8 and 16 of them, the other widens, and both take the name over.
     assert api.writes <= 30
-    assert any(Matter.CONTESTED in replica.kinds for replica in replicas)
+    assert any(RegistrationMatter.CONTESTED in replica.kinds for replica in replicas)
 
 
 async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Clock) -> None:
@@ -247,8 +247,8 @@ async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Cl
         await older.look()
         clock.now += QUIET
     assert api.writes == 2
-    assert older.kinds == [Matter.WRITTEN, Matter.NEWER]
-    assert older.reports[-1].kind.warning
+    assert older.kinds == [RegistrationMatter.WRITTEN, RegistrationMatter.NEWER]
+    assert older.reports[-1].matter.warning
     assert "d.com/" in older.reports[-1].message
     api.stored = None
     await older.look()
@@ -319,11 +319,11 @@ async def test_somebody_who_keeps_changing_it_never_prevails(api: Keeping, clock
     assert max(pauses) <= 61
     assert min(pauses[8:]) >= 59
     assert replica.kinds[:3] == [
-        Matter.WRITTEN,
-        Matter.REPAIRED,
-        Matter.WRITTEN,
+        RegistrationMatter.WRITTEN,
+        RegistrationMatter.REPAIRED,
+        RegistrationMatter.WRITTEN,
     ]
-    assert replica.kinds.count(Matter.REPAIRED) == replica.kinds.count(Matter.CONTESTED) == 1
+    assert replica.kinds.count(RegistrationMatter.REPAIRED) == replica.kinds.count(RegistrationMatter.CONTESTED) == 1
     assert sum(replica.writer.repairs.values()) in {len(repaired) - 1, len(repaired)}
 
 
@@ -343,7 +343,7 @@ async def test_what_an_older_version_wrote_is_no_reason_to_wait(api: Keeping, cl
             await replica.look()
             clock.now += 60
         assert api.webhooks == registration(OLD, SITE)["webhooks"]
-    assert Matter.REPAIRED in replica.kinds
+    assert RegistrationMatter.REPAIRED in replica.kinds
     assert replica.writer.repairs[Change.REPAIRED] == 12
 
 
@@ -459,11 +459,11 @@ async def test_what_keeps_opted_in_namespaces_out_is_a_fault(
     static = Replica(api, clock, mode=RegistrationMode.STATIC, opted_in=lambda: [TEAM])
     await static.look()
     assert static.writer.as_desired is False
-    assert static.kinds == [Matter.LACKING]
+    assert static.kinds == [RegistrationMatter.LACKING]
     await replica.look()
     assert api.webhooks == registration(OLD, SITE)["webhooks"]
-    assert Matter.REPAIRED in replica.kinds
-    assert ENFORCE in next(report.message for report in replica.reports if report.kind is Matter.REPAIRED)
+    assert RegistrationMatter.REPAIRED in replica.kinds
+    assert ENFORCE in next(notice.message for notice in replica.reports if notice.matter is RegistrationMatter.REPAIRED)
     await static.look()
     assert static.writer.as_desired
 
@@ -491,7 +491,7 @@ async def test_terms_that_an_administrator_wants_are_kept(api: Keeping, clock: C
     api.change(lambda found: found["metadata"]["annotations"].update({KEEP_SELECTORS: "true"}))
     await replica.look()
     assert api.writes == 1
-    assert replica.kinds == [Matter.WRITTEN, Matter.FOREIGN]
+    assert replica.kinds == [RegistrationMatter.WRITTEN, RegistrationMatter.FOREIGN]
     assert replica.writer.as_desired
 
 
@@ -502,7 +502,7 @@ async def test_new_policies_are_no_repairs(api: Keeping, clock: Clock) -> None:
         replica.writer.adopt((OLD, NEW)[number % 2])
         await replica.look()
     assert api.writes == 100
-    assert Matter.CONTESTED not in replica.kinds
+    assert RegistrationMatter.CONTESTED not in replica.kinds
 
 
 async def test_the_owner_is_the_role_as_it_is_now(api: Keeping, clock: Clock) -> None:
@@ -534,11 +534,11 @@ async def test_a_registration_that_went_with_its_release_stays_away(api: Keeping
     assert await replica.look() <= 60
     assert api.stored is None
     assert replica.writer.as_desired is False
-    assert replica.kinds == [Matter.WRITTEN, Matter.REMOVED]
-    assert not replica.reports[-1].kind.warning
+    assert replica.kinds == [RegistrationMatter.WRITTEN, RegistrationMatter.REMOVED]
+    assert not replica.reports[-1].matter.warning
     api.role = "uid-2"
     await replica.look()
-    assert replica.kinds[-1] is Matter.WRITTEN
+    assert replica.kinds[-1] is RegistrationMatter.WRITTEN
     assert api.metadata["ownerReferences"][0]["uid"] == "uid-2"
 
 
@@ -548,7 +548,7 @@ async def test_trouble_is_reported_once_and_tried_again(api: Keeping, clock: Clo
     body = json.dumps({"kind": "Status", "reason": "Forbidden", "message": "may not", "code": 403}).encode()
     api.trouble = Answer(403, body)
     rests = [await replica.look() for _ in range(12)]
-    assert replica.kinds == [Matter.FAILED]
+    assert replica.kinds == [RegistrationMatter.FAILED]
     assert "403 Forbidden: may not" in replica.reports[0].message
     assert 0.5 <= rests[0] <= 2
     assert 30 <= rests[-1] <= 60
@@ -558,9 +558,9 @@ async def test_trouble_is_reported_once_and_tried_again(api: Keeping, clock: Clo
     api.trouble = None
     await replica.look()
     assert replica.kinds == [
-        Matter.FAILED,
-        Matter.FAILED,
-        Matter.WRITTEN,
+        RegistrationMatter.FAILED,
+        RegistrationMatter.FAILED,
+        RegistrationMatter.WRITTEN,
     ]
     api.trouble = Answer(200, b"<html>")
     await replica.look()
@@ -577,7 +577,7 @@ async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
     ]
     api.stored = registration(OLD, SITE)
     await replica.look()
-    assert replica.kinds == [Matter.LACKING]
+    assert replica.kinds == [RegistrationMatter.LACKING]
     replica.writer.adopt(NEW)
     await replica.look()
     assert "does not let pods through for c.com/, c.com/y" in replica.reports[-1].message
@@ -736,7 +736,7 @@ async def test_new_cas_are_no_repairs_and_no_new_policy(api: Keeping, clock: Clo
         await replica.look()
         assert pem(str(number)) in bundles(api)[0]
     assert standing(api).digest == NEW.digest
-    assert Matter.CONTESTED not in replica.kinds
+    assert RegistrationMatter.CONTESTED not in replica.kinds
 
 
 def test_the_pace_of_repairs() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster.keeping import Keeping
 from tests.cluster.test_reconciler import SITE, Clock, Replica, bundles, ignoring, pem, put_bundle
-from webhook.cluster.registration.writer import QUIET, Matter
+from webhook.cluster.registration.writer import QUIET, RegistrationMatter
 
 
 class Answering:
@@ -57,12 +57,12 @@ async def test_nothing_waits_before_somebody_serves(
     assert policies(api) == ["Ignore", "Ignore"]
     assert bundles(api) == [pem("A"), pem("A")]
     assert replica.writer.as_desired is False
-    assert replica.kinds.count(Matter.FAILING_OPEN) == 1
+    assert replica.kinds.count(RegistrationMatter.FAILING_OPEN) == 1
     answering.serving = True
     await replica.look()
     assert policies(api) == ["Fail", "Ignore"]
     assert replica.writer.as_desired is True
-    assert Matter.REPAIRED not in replica.kinds, "nobody else has done anything"
+    assert RegistrationMatter.REPAIRED not in replica.kinds, "nobody else has done anything"
     assert not any(replica.writer.repairs.values())
 
 
@@ -87,7 +87,7 @@ async def test_nothing_waits_before_cert_manager_has_filled_the_bundle_in(clock_
     api.change(put_bundle(pem("C")))
     await replica.look()
     assert policies(api) == ["Fail", "Ignore"]
-    assert Matter.REPAIRED not in replica.kinds
+    assert RegistrationMatter.REPAIRED not in replica.kinds
     api.change(put_bundle(b""))
     await replica.look()
     assert policies(api) == ["Fail", "Ignore"], "nothing is opened"

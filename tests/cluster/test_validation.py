@@ -30,7 +30,7 @@ from webhook.cluster.registration.wanted import (
     registration,
     wanted_by,
 )
-from webhook.cluster.registration.writer import LEAD, Matter, RegistrationReport, Writer
+from webhook.cluster.registration.writer import LEAD, RegistrationMatter, RegistrationNotice, Writer
 from webhook.cluster.served import served_everywhere, watch_replicas
 from webhook.labels import PATHS
 from webhook.mapping.document.settings import SUBJECTS
@@ -251,7 +251,7 @@ async def test_repairs_are_paced_before_pods_are_judged_too() -> None:
 async def test_only_one_of_two_judges(namespaces: str) -> None:
     """Each takes over after a while without change, in turns; the one that remains has its way, as after an upgrade."""
     api, clock = Keeping(VALIDATING), Clock()
-    reports: list[RegistrationReport] = []
+    reports: list[RegistrationNotice] = []
     first, second = (
         Writer(
             api,
@@ -279,7 +279,7 @@ async def test_only_one_of_two_judges(namespaces: str) -> None:
     await judging(first)
     assert PODS not in str(api.stored)
     assert (await judging(second))[-1]
-    assert Matter.FAILING_OPEN in {each.kind for each in reports}
+    assert RegistrationMatter.FAILING_OPEN in {each.matter for each in reports}
 
 
 def replica_pod(name: str, *, paths: str = "", args: str = "serve", phase: str = "Running") -> dict[str, Any]:

@@ -16,7 +16,7 @@ from webhook.cluster.connection import connect
 from webhook.cluster.registration.names import matched_names_of, names_set
 from webhook.cluster.registration.stored import Stored, read_stored
 from webhook.cluster.registration.wanted import API_VERSION, NAME, Site, Wanted, registration
-from webhook.cluster.registration.writer import Matter, RegistrationReport, Writer, watch_registration
+from webhook.cluster.registration.writer import RegistrationMatter, RegistrationNotice, Writer, watch_registration
 from webhook.mapping.load import load_policy
 
 from .client import Object
@@ -39,7 +39,7 @@ class Replica:
     """A running writer, and its reports."""
 
     writer: Writer
-    reports: list[RegistrationReport]
+    reports: list[RegistrationNotice]
 
 
 class Cluster:
@@ -97,7 +97,7 @@ async def api(control_plane: ControlPlane) -> AsyncIterator[Api]:
 @asynccontextmanager
 async def running(api: Api, want: Wanted, owner: str | None = None) -> AsyncIterator[Replica]:
     """A replica: a writer, and the watch that wakes it."""
-    reports: list[RegistrationReport] = []
+    reports: list[RegistrationNotice] = []
     with patch.multiple("webhook.cluster.registration.writer", QUIET=QUIET, REPAIR_PAUSES=(0.1, 60.0)):
         writer = Writer(api, SITE, want, reports.append, owner=owner)
         watch = watch_registration(api, writer.check, structlog.get_logger())
@@ -120,7 +120,7 @@ async def test_policies_a_second_apart(api: Api, cluster: Cluster) -> None:
         await until(lambda: cluster.read().made_from == NEW, "narrowed")
         # What is written is seen a moment before its writer hears of it.
         await until(lambda: len([*first.reports, *other.reports]) == 3, "told")
-    assert {notice.kind for notice in (*first.reports, *other.reports)} == {Matter.WRITTEN}
+    assert {notice.matter for notice in (*first.reports, *other.reports)} == {RegistrationMatter.WRITTEN}
 
 
 async def test_a_forged_note_keeps_nobody_out(api: Api, cluster: Cluster) -> None:
@@ -137,10 +137,10 @@ async def test_a_forged_note_keeps_nobody_out(api: Api, cluster: Cluster) -> Non
     async with running(api, OLD) as replica:
         await until(right, "created")
         await asyncio.to_thread(cluster.change, narrow)
-        await until(right, f"repaired: {[str(report) for report in replica.reports]}")
+        await until(right, f"repaired: {[str(notice) for notice in replica.reports]}")
         await asyncio.to_thread(cluster.delete)
         await until(right, "made again")
-        message, *_ = [each.message for each in replica.reports if each.kind is Matter.REPAIRED]
+        message, *_ = [each.message for each in replica.reports if each.matter is RegistrationMatter.REPAIRED]
     assert "foreign match condition, never" in message
     assert "changed by " in message
 

@@ -86,6 +86,8 @@ ENDED = issue(AUTHORITY, ["webhook.example"], NOW - 100 * DAY)
 SHORT = make_ca("short", NOW - DAY, 20 * DAY)
 GONE = make_ca("gone", NOW - 20 * DAY, 10 * DAY)
 CALLED_FIRST = configuration("00-first", reinvocationPolicy="Never")
+CALLED_TWICE = configuration("00-first", reinvocationPolicy="IfNeeded")
+CALLED_TWICE["webhooks"] += CALLED_FIRST["webhooks"]
 SCHEDULERS = configuration("00-first", clientConfig={"service": {"namespace": "x", "name": "hami-scheduler"}})
 RECENT, OLDER, PAST = ((NOW - dt.timedelta(minutes=each)).isoformat() for each in (0, 59, 61))
 REPORTED = but(
@@ -414,6 +416,7 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("order", OK, "(0)", but(configurations=[configuration("00-a", rules=[{"resources": ["services"]}])])),
     ("order", WARNING, "could not be read", but(configurations=REFUSED)),
     ("order", WARNING, "00-first", but(configurations=[CALLED_FIRST])),
+    ("order", WARNING, "00-first", but(configurations=[CALLED_TWICE])),
     ("order", ERROR, "of a scheduler", but(configurations=[SCHEDULERS])),
     ("order", ERROR, "only for pods of a scheduler", but(configurations=[configuration("00-kai", **BY_SCHEDULER)])),
     ("order", OK, "before all", but(configurations=[configuration("mutating-kai", **BY_SCHEDULER)])),
@@ -479,6 +482,7 @@ CASES: list[tuple[str, Level, str, Facts]] = [
         but(pods={"team": [pod("older", GPU, annotations={"vgpu-webhook.io/status": "{}"})]}),
     ),
     ("untouched", WARNING, "12 GPU pods", but(pods={"team": [pod(f"missed-{number}", GPU) for number in range(12)]})),
+    ("untouched", WARNING, "1 GPU pod", but(pods={"team": [pod("refused", {**GPU, "nvidia.com/gpucores": "120"})]})),
     ("untouched", WARNING, "4 GPU pods", but(pods={"team": MISSED})),
     ("untouched", WARNING, "9 GPU pods", but(pods={"team": [owned("a", "StatefulSet", f"s{number}") for number in range(9)]})),
     ("untouched", WARNING, "1 GPU pod", but(pods={"team": [owned("a", "Job", "nightly-28000000")]})),

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from certs.report import ReportKind
 from certs.rotation import Rules
-from certs.serving import ClientCAs, Serving
+from certs.serving import Serving
 from certs.store import Directory
-from certs.upkeep import ProvidedPair
+from certs.upkeep import CertificateMatter, ClientCAs, ProvidedPair
 from certs.x509 import Pair, StoreError, der, issue, make_ca
 from tests.certs.made import Memory
 from tests.waiting import alongside, until
@@ -86,15 +85,15 @@ async def test_in_a_cluster_nothing_is_served_before_the_registration_was_read()
 async def test_what_was_deleted_is_reported_though_it_is_restored() -> None:
     """Deleted certificates are restored without a failure, and reported."""
     scene = Scene()
-    troubles: list[ReportKind] = []
-    scene.certificates.troubled = lambda notice: troubles.append(notice.kind)
+    troubles: list[CertificateMatter] = []
+    scene.certificates.troubled = lambda notice: troubles.append(notice.matter)
     store = Memory()
     scene.certificates.keep(store, RULES)
 
     def checked() -> bool:
         assert scene.certificates.upkeep is not None
         scene.certificates.upkeep.check()
-        return ReportKind.RESTORED in troubles
+        return CertificateMatter.RESTORED in troubles
 
     async with alongside(scene.certificates.run()):
         await scene.certificates.served()

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from certs.report import Backoff
+from certs.notices import Backoff
 from webhook.bounded import Bounded
 from webhook.cluster.client import RETRY_PAUSES, Api, ApiError, is_temporary, read_as, read_object
 from webhook.mapping.notation import MAX_KEY

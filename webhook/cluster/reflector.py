@@ -23,7 +23,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from certs.report import Backoff
+from certs.notices import Backoff
 from webhook.bounded import Bounded
 from webhook.cluster.client import (
     MAX_UNREAD,

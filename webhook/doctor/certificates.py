@@ -84,8 +84,9 @@ def _expiring(trusted: Sequence[x509.Certificate], now: dt.datetime, hint: str) 
 
 async def _our_webhooks(seen: ClusterReader) -> dict[str, Object]:
     """Our webhooks of both configurations, by name."""
-    found = {kind: webhooks_of(await read_or(None, seen.configuration(kind)) or {}) for kind in KINDS}
-    return {each.name: some[each.name] for kind, some in found.items() for each in kind.webhooks if each.name in some}
+    found = [(kind, await tried(seen.configuration(kind))) for kind in KINDS]
+    webhooks = [(kind, webhooks_of(each)) for kind, each in found if isinstance(each, dict)]
+    return {each.name: some[each.name] for kind, some in webhooks for each in kind.webhooks if each.name in some}
 
 
 async def _without(name: str, webhook: Object, seen: ClusterReader, hint: str) -> Result:

@@ -134,10 +134,9 @@ async def drivers(seen: ClusterReader) -> Result:
         lines += _lacking(vendor, claim.driver, _offered(slices, claim.driver))
     if lines:
         return error("pods of the target would stay Pending", *lines, hint=NEEDS)
-    partitions = (vendors[claim.partitions] for _, claim in chosen if claim.partitions in vendors)
-    lacking = [(each.name, each.claim.device_class) for each in partitions if each.claim is not None]
-    absent = [f"there is no DeviceClass {name}, for {vendor}" for vendor, name in lacking if name not in classes]
-    if absent:
+    partitions = filter(None, (vendors.get(claim.partitions or "") for _, claim in chosen))
+    needed = [(each.name, each.claim.device_class) for each in partitions if each.claim is not None]
+    if absent := [f"there is no DeviceClass {name}, for {vendor}" for vendor, name in needed if name not in classes]:
         return warning("pods that request partitions would stay Pending", *absent, hint=NEEDS)
     return ok(f"devices for claims of {listed([vendor.name for vendor, _ in chosen])} are there, and may be shared")
 

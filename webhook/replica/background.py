@@ -7,7 +7,7 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from certs.report import Backoff
+from certs.notices import Backoff
 from webhook.text import error_fields
 
 PAUSES: Final = (1.0, 60.0)

@@ -11,11 +11,19 @@ from cryptography import x509
 from prometheus_client.metrics_core import Metric
 from structlog.typing import FilteringBoundLogger
 
-from certs.report import COUNTED, FAILURES, Report, ReportKind
 from certs.rotation import Rules, Trust
-from certs.serving import ClientCAs, Serving
+from certs.serving import Serving
 from certs.store import Directory, Store
-from certs.upkeep import ProvidedPair, Rotator, Surroundings
+from certs.upkeep import (
+    COUNTED,
+    FAILURES,
+    CertificateMatter,
+    CertificateNotice,
+    ClientCAs,
+    ProvidedPair,
+    Rotator,
+    Surroundings,
+)
 from certs.x509 import by_der
 from webhook.server.metrics import counter, gauge
 
@@ -47,7 +55,7 @@ class Certificates:
         self.bundle = b""
         self.published = asyncio.Event()
         self.republished: Callable[[bytes], None] = lambda _: None
-        self.troubled: Callable[[Report[ReportKind]], None] = lambda _: None
+        self.troubled: Callable[[CertificateNotice], None] = lambda _: None
         self._log = log
         self._trust = Trust(settle)
         self._watched = watched
@@ -57,7 +65,7 @@ class Certificates:
         self._clients: ClientCAs | None = None
         self._served_before = False
         self._ca: x509.Certificate | None = None
-        self._around = Surroundings(tls, lambda: self._trust, self._publish, self._report)
+        self._around = Surroundings(tls, lambda: self._trust, self._publish, self._tell)
 
     def keep(self, store: Store, rules: Rules) -> None:
         """Renew the certificates in a store, and serve its serving certificate."""
@@ -76,7 +84,7 @@ class Certificates:
 
     def follow_clients(self, file: Path) -> None:
         """Require client certificates under the CAs in a file, and follow the file."""
-        self._clients = ClientCAs(file, self.tls, report=self._log_and_count)
+        self._clients = ClientCAs(file, self.tls, self._log_and_count)
 
     def observe(self, bundles: Iterable[Collection[bytes]] | None) -> None:
         """Note the CAs (DER) of each webhook of the webhook configuration; None if there is no configuration."""
@@ -135,26 +143,26 @@ class Certificates:
             self.published.set()
             self.republished(bundle)
 
-    def _report(self, report: Report[ReportKind]) -> None:
-        if report.kind is ReportKind.SERVED:
+    def _tell(self, notice: CertificateNotice) -> None:
+        if notice.matter is CertificateMatter.SERVED:
             ca = None if self.upkeep is None else self.upkeep.ca
             if self._served_before:
                 self._rotations["serving"] += 1
                 self._rotations["ca"] += self._ca not in {None, ca}
             self._served_before, self._ca, self._trouble = True, ca, ""
-        elif report.kind is ReportKind.RECOVERED:
+        elif notice.matter is CertificateMatter.RECOVERED:
             self._trouble = ""
-        elif report.kind in FAILURES or report.kind is ReportKind.WAITING:
-            self._trouble = report.message
-        self._log_and_count(report)
+        elif notice.matter in FAILURES or notice.matter is CertificateMatter.WAITING:
+            self._trouble = notice.message
+        self._log_and_count(notice)
 
-    def _log_and_count(self, report: Report[ReportKind]) -> None:
-        counted = report.kind in COUNTED
-        log = self._log.error if report.kind in FAILURES else self._log.warning if counted else self._log.info
-        log("certificates", kind=report.kind.value, message=report.message)
+    def _log_and_count(self, notice: CertificateNotice) -> None:
+        counted = notice.matter in COUNTED
+        log = self._log.error if notice.matter in FAILURES else self._log.warning if counted else self._log.info
+        log("certificates", kind=notice.matter.value, message=notice.message)
         if counted:
-            self._failures[report.kind] += 1
-            self.troubled(report)
+            self._failures[notice.matter] += 1
+            self.troubled(notice)
 
 
 def _now() -> dt.datetime:

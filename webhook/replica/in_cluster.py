@@ -17,7 +17,7 @@ import msgspec
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
-from certs.report import Report, ReportKind
+from certs.upkeep import CertificateNotice
 from webhook.admission.claims import claims_in_status
 from webhook.admission.decision import Decision, Namespace
 from webhook.admission.eligibility import opted_in, owner_of
@@ -43,7 +43,7 @@ from webhook.cluster.registration.wanted import (
     Wanted,
     wanted_by,
 )
-from webhook.cluster.registration.writer import RegistrationReport, Writer, bundles_in, watch_registration
+from webhook.cluster.registration.writer import RegistrationNotice, Writer, bundles_in, watch_registration
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
 from webhook.cluster.served import ImageVolumes, served_everywhere, watch_replicas
@@ -189,7 +189,7 @@ class InCluster:
             watch_registration(api, self._registration_changed, log, kind) for kind in KINDS
         )
         self.certificates.republished = self._republished
-        self.certificates.troubled = self._report_certificates
+        self.certificates.troubled = self._tell_certificates
         self._matched_names: MatchedNames = matched_names_of(builtin)
         self._replaced: deque[tuple[float, Policy]] = deque(maxlen=MAX_REPLACED)
 
@@ -199,7 +199,7 @@ class InCluster:
             self.api,
             self.site,
             wanted,
-            partial(self._report_registration, subject),
+            partial(self._tell_registration, subject),
             mode=RegistrationMode(self.options.registration),
             owner=WEBHOOK,
             is_current=self.certificates.is_current,
@@ -441,18 +441,18 @@ class InCluster:
         self._matched_names = matched_names_of(policy)
         self._each(lambda writer: writer.adopt(wanted_by(policy, writer.required.kind)))
 
-    def _report_registration(self, subject: Subject, report: RegistrationReport) -> None:
-        log = self._log.warning if report.kind.warning else self._log.info
-        log("registration", kind=report.kind.value, message=report.message)
-        if report.kind.warning:
-            reason = report.kind.name.title().replace("_", "")
-            self._events.put(subject, f"Registration{reason}", report.message)
+    def _tell_registration(self, subject: Subject, notice: RegistrationNotice) -> None:
+        log = self._log.warning if notice.matter.warning else self._log.info
+        log("registration", kind=notice.matter.value, message=notice.message)
+        if notice.matter.warning:
+            reason = notice.matter.name.title().replace("_", "")
+            self._events.put(subject, f"Registration{reason}", notice.message)
 
-    def _report_certificates(self, report: Report[ReportKind]) -> None:
+    def _tell_certificates(self, notice: CertificateNotice) -> None:
         subject = _subject(MUTATING)
         if self.secret is not None:
             subject = Subject("v1", "Secret", self.release_namespace, SECRET, "", "")
-        self._events.put(subject, f"Certificate{report.kind.name.title()}", report.message)
+        self._events.put(subject, f"Certificate{notice.matter.name.title()}", notice.message)
 
 
 def _unread(candidate: ConfigMap, namespace: str, release: str) -> Decision | None:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from structlog.typing import FilteringBoundLogger
 
-from certs.report import Backoff, Reporter
+from certs.notices import Backoff, Notices
 from webhook.cluster.client import RETRY_PAUSES, Api, ApiError, is_temporary
 from webhook.cluster.events import EventQueue, Subject
 from webhook.cluster.policy.choose import PolicyOutcome, judge_document, policy_of
@@ -125,7 +125,7 @@ class LivePolicy:
         self.faults = PolicyFaults()
         self._verdicts: dict[str, Verdict] = {}
         record = Subject("v1", "ConfigMap", self.namespace, LAST_GOOD_NAME, "", "")
-        self._reporter: Reporter[str] = Reporter(lambda report: self.events.put(record, *report))
+        self._notices: Notices[str] = Notices(lambda notice: self.events.put(record, *notice))
         self._record = LastGood(self.api, self.namespace, self.owner)
         self._unstored = asyncio.Event()
         self._memo = DocumentCache()
@@ -185,7 +185,7 @@ class LivePolicy:
         if stored is None:
             if self.outcome is not None and self.outcome.accepted:
                 self._log.warning("last_good_restored")
-                self._reporter.report("LastGoodRestored", RECORD_GONE)
+                self._notices.tell("LastGoodRestored", RECORD_GONE)
             self._unstored.set()
         elif record is not None:
             self._adopt(record)
@@ -212,7 +212,7 @@ class LivePolicy:
             except Exception as error:  # noqa: BLE001  (the policy stays in force)
                 self._log.error("policy_not_compiled", **error_fields(error))
                 self.faults = replace(self.faults, not_compiled=True)
-                self._reporter.report_once("PolicyNotCompiled", NOT_COMPILED)
+                self._notices.tell_once("PolicyNotCompiled", NOT_COMPILED)
             else:
                 self._activate(outcome)
 
@@ -241,7 +241,7 @@ class LivePolicy:
         self.compilations += 1
         self._last_good = outcome.accepted
         self.faults = replace(self.faults, not_compiled=False)
-        self._reporter.forget("PolicyNotCompiled")
+        self._notices.forget("PolicyNotCompiled")
         if before is None or before.policy.digest != outcome.policy.digest:
             self.in_force(outcome.policy)
             rejected = sum(not verdict.accepted for verdict in outcome.verdicts)
@@ -254,7 +254,7 @@ class LivePolicy:
             self._unstored.set()
 
     def _report_verdicts(self, verdicts: Iterable[Verdict]) -> None:
-        """Report what is new: documents that are rejected, or accepted again."""
+        """Tell what is new: documents that are rejected, or accepted again."""
         before, self._verdicts = self._verdicts, {verdict.config_map.name: verdict for verdict in verdicts}
         for name, verdict in self._verdicts.items():
             last = before.get(name)
@@ -289,7 +289,7 @@ class LivePolicy:
         self.faults = replace(self.faults, invalid=names)
         if names:
             self._log.warning("last_good_invalid", config_maps=sorted(names))
-        self._reporter.report_while(names, "LastGoodInvalid", f"{INVALID_RECORD}: {', '.join(sorted(names))}")
+        self._notices.tell_while(names, "LastGoodInvalid", f"{INVALID_RECORD}: {', '.join(sorted(names))}")
 
     async def _store_repeatedly(self) -> None:
         while True:
@@ -308,7 +308,7 @@ class LivePolicy:
         self.faults = replace(self.faults, left_out=len(left_out))
         if left_out:
             self._log.warning("last_good_full", left_out=len(left_out))
-        self._reporter.report_while(left_out, "LastGoodFull", f"{RECORD_FULL}: {', '.join(sorted(left_out))}")
+        self._notices.tell_while(left_out, "LastGoodFull", f"{RECORD_FULL}: {', '.join(sorted(left_out))}")
         return record
 
     async def _persistently(self, event: str, operation: Callable[[], Awaitable[Record]]) -> Record | None:

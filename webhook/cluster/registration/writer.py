@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from certs.report import Backoff, Report, Reporter
+from certs.notices import Backoff, Notice, Notices
 from certs.x509 import by_der
 from webhook import __version__
 from webhook.cluster.client import (
@@ -95,8 +95,8 @@ MAX_MESSAGE: Final = 1000
 """The most bytes of a message, which may quote the configuration."""
 
 
-class Matter(enum.Enum):
-    """What a report is about; a warning unless it is `WRITTEN`, `FOREIGN` or `REMOVED`."""
+class RegistrationMatter(enum.Enum):
+    """What a notice is about; a warning unless it is `WRITTEN`, `FOREIGN` or `REMOVED`."""
 
     WRITTEN = "written"
     FOREIGN = "foreign terms kept"
@@ -112,11 +112,11 @@ class Matter(enum.Enum):
     @property
     def warning(self) -> bool:
         """Whether an operator should look at it."""
-        return self not in {Matter.WRITTEN, Matter.FOREIGN, Matter.REMOVED}
+        return self not in {RegistrationMatter.WRITTEN, RegistrationMatter.FOREIGN, RegistrationMatter.REMOVED}
 
 
-RegistrationReport: TypeAlias = Report[Matter]
-"""One report: a log line, and for warnings an Event on the configuration."""
+RegistrationNotice: TypeAlias = Notice[RegistrationMatter]
+"""A log line, and for warnings an Event on the configuration."""
 
 
 class RepairPace:
@@ -154,7 +154,6 @@ class Writer:
 
     Attributes:
         required: what the policy in force requires.
-        report: called with each report; it must not block.
         mode: who maintains the webhook configuration.
         owner: the ClusterRole of the release, which owns the webhook configuration.
         version: the version of this program.
@@ -172,7 +171,7 @@ class Writer:
     api: Api
     site: Site
     required: Wanted
-    report: Callable[[RegistrationReport], None]
+    send: Callable[[RegistrationNotice], None]
     _: KW_ONLY
     mode: RegistrationMode = RegistrationMode.MANAGED
     owner: str | None = None
@@ -190,8 +189,8 @@ class Writer:
         self.as_desired: bool | None = None
         kind = self.required.kind
         self._subject = f"the {kind.noun} {NAME}"
-        self._reporter: Reporter[Matter] = Reporter(
-            lambda each: self.report(Report(each.kind, shortened(each.message, MAX_MESSAGE)))
+        self._notices: Notices[RegistrationMatter] = Notices(
+            lambda each: self.send(Notice(each.matter, shortened(each.message, MAX_MESSAGE)))
         )
         self._object = NamedObject(self.api, f"{kind.collection}/{NAME}")
         self._stored: Stored | None = None
@@ -258,10 +257,10 @@ class Writer:
             except ApiError as error:
                 if not isinstance(error, UnreachableError):
                     self.as_desired = False
-                self._reporter.report_once(Matter.FAILED, f"{self._subject} cannot be updated: {error}")
+                self._notices.tell_once(RegistrationMatter.FAILED, f"{self._subject} cannot be updated: {error}")
                 return self._backoff.failed()
             self._backoff.reset()
-            self._reporter.forget(Matter.FAILED)
+            self._notices.forget(RegistrationMatter.FAILED)
             return wait
 
     async def _attempt(self) -> float | None:
@@ -278,12 +277,14 @@ class Writer:
         if stored.object is None and owner is None and self._owned:
             # A configuration written now would outlive its release, and block pods forever.
             what = f"{self._subject} is not created again: the ClusterRole {self.owner} is gone"
-            self._reporter.report_once(Matter.REMOVED, what)
+            self._notices.tell_once(RegistrationMatter.REMOVED, what)
             self.as_desired = False
             return REPAIR_PAUSES[1]
         self._owned = self._owned or owner is not None
         what = f"{self._subject} has no owner, so that it stays when the release is removed: get is needed on clusterroles/"
-        self._reporter.report_while(self.owner is not None and not self._owned, Matter.UNOWNED, f"{what}{self.owner}")
+        self._notices.tell_while(
+            self.owner is not None and not self._owned, RegistrationMatter.UNOWNED, f"{what}{self.owner}"
+        )
         now = replace(
             now,
             stored=self._to_keep(stored),
@@ -316,9 +317,9 @@ class Writer:
             pace.made(self.clock())
             self._report_repaired(now, change, first=pace.count_in_a_row(self.clock()) == 1)
         self._observe(written)
-        self._reporter.forget(Matter.WRITTEN, Matter.REMOVED)
+        self._notices.forget(RegistrationMatter.WRITTEN, RegistrationMatter.REMOVED)
         deed = "brought up to date" if change is Change.REPAIRED and not repair else change.value
-        self._reporter.report_once(Matter.WRITTEN, f"{self._subject} was {deed}")
+        self._notices.tell_once(RegistrationMatter.WRITTEN, f"{self._subject} was {deed}")
         return self._settle(now, written)
 
     async def _create(self, configuration: Object) -> Object | None:
@@ -344,16 +345,16 @@ class Writer:
         if change not in {Change.CREATED, Change.REPAIRED}:
             return
         if first:
-            self._reporter.forget(Matter.REPAIRED, Matter.CONTESTED)
+            self._notices.forget(RegistrationMatter.REPAIRED, RegistrationMatter.CONTESTED)
         if deed := now.deed():
-            self._reporter.report_once(Matter.REPAIRED, f"{self._subject} was {deed} and has been repaired")
+            self._notices.tell_once(RegistrationMatter.REPAIRED, f"{self._subject} was {deed} and has been repaired")
 
     def _report_contested(self, now: Pass, change: Change) -> None:
         what = f"there is now a pause between repairs, of {REPAIR_PAUSES[1]:g} s at most"
         if change.narrows:
             what = "replicas have different policies: nothing is removed for now"
-        self._reporter.report_once(
-            Matter.CONTESTED, f"{self._subject} was {now.deed() or 'changed'} repeatedly: {what}"
+        self._notices.tell_once(
+            RegistrationMatter.CONTESTED, f"{self._subject} was {now.deed() or 'changed'} repeatedly: {what}"
         )
 
     def _settle(self, now: Pass, standing: Object) -> float:
@@ -364,7 +365,7 @@ class Writer:
         what = f"{self._subject} has failurePolicy {IGNORE}: pods are admitted {until} can answer"
         if not now.everywhere:
             what += "; to see that every replica serves it, list and watch are needed on the pods of the webhook's namespace"
-        self._reporter.report_while(self._failing_open, Matter.FAILING_OPEN, what)
+        self._notices.tell_while(self._failing_open, RegistrationMatter.FAILING_OPEN, what)
         if now.held and self.follows is not None and self.follows.steady_in > 0:
             return self.follows.steady_in + MOMENT
         return self._until_next_pass()
@@ -407,7 +408,7 @@ class Writer:
             foreign = {name: terms for name, terms in allowed.items() if terms}
         text = "; ".join(f"{name}: {terms_text(terms)}" for name, terms in foreign.items())
         what = f"foreign terms in the namespace selectors of {NAME} are kept: {text}"
-        self._reporter.report_while(text, Matter.FOREIGN, what)
+        self._notices.tell_while(text, RegistrationMatter.FOREIGN, what)
         if stored.is_newer(self.version):
             stored = replace(stored, version=None, digest=None, made_from=None)
         return replace(stored, foreign=foreign)
@@ -420,7 +421,7 @@ class Writer:
         """
         if self.mode is RegistrationMode.STATIC:
             what = f"{self._subject} is maintained by hand, and {sentences(faults)}"
-            self._reporter.report_while(faults, Matter.LACKING, what)
+            self._notices.tell_while(faults, RegistrationMatter.LACKING, what)
             return True
         if stored.object is None or not stored.is_newer(self.version):
             return False
@@ -428,7 +429,7 @@ class Writer:
         if forged or (faults and other_writers(stored.object)):
             return False
         what = f"{self._subject} is left to a newer version, but {sentences(faults)}"
-        self._reporter.report_while(keeps_out(faults), Matter.NEWER, what)
+        self._notices.tell_while(keeps_out(faults), RegistrationMatter.NEWER, what)
         return True
 
     async def _may_narrow(self, now: Pass) -> bool:
