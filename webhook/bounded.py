@@ -35,15 +35,7 @@ class Bounded(Generic[K, V]):
     """Values by key, the oldest first, of at most so many bytes together.
 
     Beyond that, whoever has the most loses its oldest ones until a tenth is free: nobody displaces those that have little.
-
-    Args:
-        most: bytes of all keys and values.
-        owner: whose a value is, by its key; by default all have the same.
-        size: bytes of a value.
-
-    Attributes:
-        values: to be read only.
-        bytes: what all take.
+    `owner` tells whose a value is by its key, and `size` its bytes.
     """
 
     __slots__ = ("_most", "_owner", "_size", "_sizes", "bytes", "values")

@@ -32,11 +32,13 @@ class Mount:
         self.serving = Serving()
         self.reports: list[CertificateNotice] = []
         self.published: list[bytes] = []
+        self.looks = 0
         self._generation = 0
         around = Surroundings(self.serving, self._trust, self._published, self.reports.append)
         self.outside = ProvidedPair(Directory(path, poll=0.01), NAMES, around)
 
     def _trust(self) -> Trust:
+        self.looks += 1
         return self.trust
 
     def _published(self, bundle: bytes) -> None:
@@ -148,6 +150,15 @@ async def test_a_new_ca_waits_until_it_is_trusted(tmp_path: Path) -> None:
     assert mount.serving.certificate != first
     assert mount.outside.ca == new.certificate
     assert mount.published[-1] == new.certificate_pem
+
+
+async def test_waiting_is_told_once(tmp_path: Path) -> None:
+    """However often the directory is read meanwhile."""
+    mount = Mount(tmp_path, Trust(0))
+    mount.mount(files(ours(COMPANY), COMPANY))
+    async with alongside(mount.outside.run()):
+        await until(lambda: mount.looks > 5)
+    assert [notice.matter for notice in mount.reports] == [CertificateMatter.WAITING]
 
 
 async def test_without_cas_of_its_own_the_registration_counts(tmp_path: Path) -> None:

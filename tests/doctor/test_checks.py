@@ -87,7 +87,7 @@ SHORT = make_ca("short", NOW - DAY, 20 * DAY)
 GONE = make_ca("gone", NOW - 20 * DAY, 10 * DAY)
 CALLED_FIRST = configuration("00-first", reinvocationPolicy="Never")
 CALLED_TWICE = configuration("00-first", reinvocationPolicy="IfNeeded")
-CALLED_TWICE["webhooks"] += CALLED_FIRST["webhooks"]
+CALLED_TWICE["webhooks"] += [{**CALLED_FIRST["webhooks"][0], "name": "second.example"}]
 SCHEDULERS = configuration("00-first", clientConfig={"service": {"namespace": "x", "name": "hami-scheduler"}})
 RECENT, OLDER, PAST = ((NOW - dt.timedelta(minutes=each)).isoformat() for each in (0, 59, 61))
 REPORTED = but(

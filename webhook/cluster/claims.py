@@ -182,9 +182,7 @@ class ClaimTemplates:
     Attributes:
         templates_in: returns the templates that a pod with annotations needs, as its status says.
         most: returns the most templates of a namespace.
-        clock: monotonic seconds.
-        now: seconds since 1970.
-        templates, pods: have to be run.
+        clock, now: monotonic seconds, and seconds since 1970.
         counts: what became of requests: `created`, `existed`, `refused`, `late`, `repaired`, `deleted`.
         bugs: how many unforeseen errors there were in repairs.
     """
@@ -225,12 +223,9 @@ class ClaimTemplates:
         return all([view is not None and view.genuine for view in views])
 
     async def provide(self, namespace: str, needed: Sequence[ClaimTemplate]) -> None:
-        """See to it that templates exist before a pod that needs them is answered.
+        """See to it that templates exist before a pod that needs them is answered; a `RefusedError` if that is refused.
 
         Without an answer in `SECONDS`, the pod is answered nevertheless, and its template created later.
-
-        Raises:
-            RefusedError: the API server refuses one, or has another under its name.
         """
         tasks = [task for each in needed if (task := self._task(namespace, each)) is not None]
         if not tasks:
@@ -244,11 +239,7 @@ class ClaimTemplates:
                 raise RefusedError(str(error))
 
     def _task(self, namespace: str, needed: ClaimTemplate) -> asyncio.Task[None] | None:
-        """The request for a template; None if it is there, or will be made later.
-
-        Raises:
-            RefusedError: as `provide`.
-        """
+        """The request for a template; None if it is there, or will be made later; raises as `provide`."""
         key = f"{namespace}/{needed.name}"
         known = self.templates.objects.get(key)
         if known is not None:
@@ -289,12 +280,7 @@ class ClaimTemplates:
         raise RefusedError(refused)
 
     async def _make_room(self, namespace: str, name: str) -> None:
-        """Count one more template of a namespace, as soon as there may be one more.
-
-        Raises:
-            RefusedError: pods name all those that are there.
-            ApiError: nothing is known of it.
-        """
+        """Count one more template of a namespace, as soon as there may be one more; raises if pods name all that are there."""
         while name not in self._there[namespace] and self._is_full(namespace):
             task = self._clearing.get(namespace)
             if task is None or (task.done() and task.exception() is None):
@@ -309,11 +295,7 @@ class ClaimTemplates:
         return len(self._there[namespace]) >= self.most()
 
     async def _clear(self, namespace: str) -> None:
-        """Delete the oldest templates of a namespace that no pod names.
-
-        Raises:
-            RefusedError: there are none.
-        """
+        """Delete the oldest templates of a namespace that no pod names; a `RefusedError` if there are none."""
         unused = sorted(await self._unused_in(namespace), key=lambda found: (found.creation_timestamp, found.name))
         too_many = len(self._there[namespace]) - self.most()
         await self._delete_all(namespace, unused[: max(0, too_many) + CLEARED])
@@ -321,12 +303,7 @@ class ClaimTemplates:
             raise RefusedError(FULL.format(self.most()))
 
     async def _create(self, namespace: str, needed: ClaimTemplate) -> Literal["created", "existed"]:
-        """Create one, or find that it is there.
-
-        Raises:
-            RefusedError: as `provide`.
-            ApiError: nothing is known of it.
-        """
+        """Create one, or find that it is there; a `RefusedError` as `provide`, an `ApiError` if nothing is known of it."""
         path = _path(namespace)
         async with self._free:
             answer = await self.api.request("POST", path, query=AS_MANAGER, body=needed.manifest("", {CLAIM: "true"}))
@@ -430,11 +407,7 @@ class ClaimTemplates:
         return "" < created < dt.datetime.fromtimestamp(self.now() - KEPT, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     async def _unused_in(self, namespace: str) -> list[ObjectMetadata]:
-        """The templates of a namespace with our label, a name of ours and its content, that no pod names, whatever its labels.
-
-        Raises:
-            ApiError: as for a request.
-        """
+        """The templates of a namespace with our label, a name of ours and its content, which no pod of any label names."""
         ours = {each.name: each for each in await self._ours_in(namespace)}
         # The watch may still show them.
         known = self.templates.objects

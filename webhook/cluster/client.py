@@ -46,11 +46,7 @@ SHOWN: Final = 256
 
 
 class ObjectMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    """``metav1.ObjectMeta``; only the fields that are read, and missing ones are empty.
-
-    Attributes:
-        creation_timestamp: RFC 3339, in UTC and full seconds, so that texts sort by time.
-    """
+    """``metav1.ObjectMeta``: the fields that are read; missing ones are empty. Texts of times (RFC 3339, UTC) sort by time."""
 
     name: str = ""
     namespace: str = ""
@@ -86,11 +82,7 @@ class OversizeError(UnreachableError):
 
 
 class UnreadableError(ApiError):
-    """What the API server stores cannot be read; the message says why, and quotes none of it.
-
-    Attributes:
-        cause: what was raised.
-    """
+    """What the API server stores cannot be read; the message says why, and quotes none of it; `cause` was raised."""
 
     def __init__(self, message: str, cause: Exception | None = None) -> None:
         super().__init__(message)
@@ -114,13 +106,12 @@ _decode_status = msgspec.json.Decoder(_Status).decode
 
 
 class StatusError(ApiError):
-    """An answer with an error status.
+    """An answer with an error status, or a Status within a watch.
 
     Attributes:
-        status: the HTTP status, or the code of a Status within a watch.
         reason: a CamelCase word for programs, such as ``Forbidden``; empty if there was none.
-        message: the server's own message, cut in the middle if it is long.
-        retry_after: seconds to wait before a retry, as requested by the server; None if it requested none.
+        message: the server's own, cut in the middle if it is long.
+        retry_after: seconds to wait before a retry, if the server requested some.
     """
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
@@ -160,34 +151,20 @@ RETRY_PAUSES: Final = (1.0, 60.0)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The API server's answer to one request.
-
-    Attributes:
-        status: the HTTP status.
-        body: undecoded JSON, or anything else if a proxy in between answers with an error.
-        retry_after: seconds to wait before a retry; None if the server requested none.
-    """
+    """The API server's answer to one request: undecoded JSON, or anything else if a proxy in between answers with an error."""
 
     status: int
     body: bytes
     retry_after: float | None = None
 
     def accepted(self) -> bytes:
-        """The body of a successful answer (2xx).
-
-        Raises:
-            StatusError: the status is another one.
-        """
+        """The body of a successful answer (2xx); any other one is a `StatusError`."""
         if HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES:
             return self.body
         raise StatusError.read(self.body, self.status, self.retry_after)
 
     def object(self) -> Object:
-        """The object in a successful answer.
-
-        Raises:
-            StatusError: there is none.
-        """
+        """The object in a successful answer; a `StatusError` if there is none."""
         try:
             return decode_stored(self.accepted(), _decode_object)[0]
         except UnreadableError as error:
@@ -200,8 +177,7 @@ _decode_object = msgspec.json.Decoder(Object).decode
 class Api(Protocol):
     """One API server; paths are from its root, such as ``/api/v1/namespaces``, and parameters are not yet quoted.
 
-    Attributes:
-        unread: what `object_pages` has left out, in part or as a whole; the last `MAX_UNREAD`.
+    `unread` has what `object_pages` has left out, in part or as a whole; the last `MAX_UNREAD`.
     """
 
     unread: "deque[Unread]"
@@ -216,10 +192,9 @@ class Api(Protocol):
         content_type: str = "application/json",
         seconds: float = 10.0,
     ) -> Answer:
-        """Make one request, and return its answer whatever the status; the type of the body determines the kind of a patch.
+        """Make one request within so many seconds, and return its answer whatever the status.
 
-        Raises:
-            UnreachableError: there is no complete answer within that time.
+        An `UnreachableError` says that there is no complete answer.
         """
         ...
 
@@ -228,11 +203,7 @@ class Api(Protocol):
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Open a watch, and yield its complete lines without line breaks until the server ends it.
 
-        Args:
-            path: of the collection to watch.
-            query: the parameters; the caller sets ``watch``.
-            seconds: the time limit of the whole watch.
-            silence: seconds without a byte after which the server is considered gone.
+        The watch may last for so many seconds; after `silence` without a byte, the server is considered gone.
 
         Raises:
             StatusError: the server answers with an error.
@@ -274,15 +245,7 @@ class _Page(msgspec.Struct, Generic[T]):
 
 
 class Unread(NamedTuple):
-    """An object that was not read, or not as a whole.
-
-    Attributes:
-        kind: its resource, such as ``pods``.
-        namespace, name, version: as far as they can be read.
-        why: what is wrong with it; quotes none of it.
-        partly: whether the rest of it was read.
-        error: what was raised.
-    """
+    """An object that was not read, or only `partly`: as far as it can be told which one, and why, without a quote."""
 
     kind: str
     namespace: str
@@ -326,11 +289,8 @@ def why(error: Exception) -> str:
 def decode_stored(body: bytes, decoder: Callable[[bytes], T]) -> tuple[T, Exception | None]:
     """Decode whatever the API server sent: the only place where that may fail.
 
-    Returns:
-        What was decoded, and what is wrong with the part of it that was left out, if there is one.
-
-    Raises:
-        UnreadableError: it cannot be decoded, even without that part.
+    Returns what was decoded, and what is wrong with the part of it that was left out, if there is one. An `UnreadableError`
+    says that it cannot be decoded even without that part.
     """
     try:
         return decoder(body), None
@@ -343,13 +303,7 @@ def decode_stored(body: bytes, decoder: Callable[[bytes], T]) -> tuple[T, Except
 
 
 class ObjectReader(Generic[T, V]):
-    """Reads the objects of one kind; one that cannot be read does not keep others from being read.
-
-    Args:
-        path: of the collection.
-        kind: the msgspec type that objects are decoded into.
-        take: returns what is needed of an object; if it raises, the object cannot be read.
-    """
+    """Reads the objects of one kind, and takes what is needed of each; one that cannot be read keeps none from being read."""
 
     def __init__(self, path: str, kind: type[T], take: Callable[[T], V]) -> None:
         # Not in threads: msgspec 0.22 crashes if two threads use a type for the first time at the same moment.
@@ -360,11 +314,7 @@ class ObjectReader(Generic[T, V]):
         self._take = take
 
     def page(self, body: bytes) -> "Page[V]":
-        """Read one answer to a list, object by object where that is necessary.
-
-        Raises:
-            UnreadableError: it is no list.
-        """
+        """Read one answer to a list, object by object where that is necessary."""
         try:
             whole: _Page[T] = self._page(body)
             return Page(whole.metadata, [self._take(each) for each in whole.items], [])
@@ -423,13 +373,7 @@ SMALLER: Final = 8
 async def pages(
     api: Api, path: str, reader: ObjectReader[T, V], query: Mapping[str, str] | None = None, size: int = PAGE
 ) -> AsyncGenerator[Page[V], None]:
-    """Yield every page of a list, smaller ones where the objects are large.
-
-    Raises:
-        StatusError: the server answers with an error.
-        UnreachableError: there is no answer.
-        UnreadableError: there is no list.
-    """
+    """Yield every page of a list, smaller ones where the objects are large."""
     more = ""
     while True:
         parameters = {**(query or {}), "limit": str(size), **({"continue": more} if more else {})}
@@ -448,23 +392,13 @@ async def pages(
 
 
 async def read_object(api: Api, path: str, kind: type[T], seconds: float = LIST_SECONDS) -> T:
-    """Read one object, within so many seconds.
-
-    Raises:
-        StatusError: the server answers with an error.
-        UnreachableError: there is no answer.
-        UnreadableError: there is none that can be decoded.
-    """
+    """Read one object, within so many seconds."""
     answer = await api.request("GET", path, seconds=seconds)
     return read_as(path, answer.accepted(), msgspec.json.Decoder(kind).decode)
 
 
 def read_as(path: str, body: bytes, decoder: Callable[[bytes], T]) -> T:
-    """Decode the object at a path.
-
-    Raises:
-        UnreadableError: it cannot be decoded.
-    """
+    """Decode the object at a path."""
     try:
         return decode_stored(body, decoder)[0]
     except UnreadableError as error:
@@ -475,12 +409,7 @@ def read_as(path: str, body: bytes, decoder: Callable[[bytes], T]) -> T:
 class NamedObject:
     """An object of a known name that several replicas write, without a leader.
 
-    A Role can permit to read it, to make it without content and to replace it, and no other. All methods raise `StatusError`
-    if the server answers with an error, and `UnreachableError` if there is no answer.
-
-    Attributes:
-        api: the API server.
-        path: of the object.
+    A Role can permit to read it, to make it without content and to replace it, and no other.
     """
 
     api: Api
@@ -511,13 +440,7 @@ class NamedObject:
 async def object_pages(
     api: Api, path: str, kind: type[T], query: Mapping[str, str] | None = None
 ) -> AsyncGenerator[list[T], None]:
-    """Yield the objects of each page of a list; those that cannot be read are noted in `Api.unread`.
-
-    Raises:
-        StatusError: the server answers with an error.
-        UnreachableError: there is no answer.
-        UnreadableError: there is no list.
-    """
+    """Yield the objects of each page of a list; those that cannot be read are noted in `Api.unread`."""
     reader: ObjectReader[T, T] = ObjectReader(path, kind, lambda each: each)
     async for page in pages(api, path, reader, query):
         api.unread += page.unread
@@ -525,7 +448,7 @@ async def object_pages(
 
 
 async def list_objects(api: Api, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> list[T]:
-    """Read every object of a list; raises what `object_pages` raises, and notes what it notes."""
+    """Read every object of a list, as `object_pages`."""
     return [each async for page in object_pages(api, path, kind, query) for each in page]
 
 
@@ -536,17 +459,8 @@ async def owner_reference(api: Api, role: str | None) -> Object | None:
     """Make an owner reference to a role as it is now: with the UID of an earlier one, the dependents would be deleted.
 
     A ClusterRole owns all that a release writes, because only a cluster-wide object may own the webhook configuration. So
-    uninstalling a release leaves nothing behind, even if no replica is left to clean up.
-
-    Args:
-        api: the API server.
-        role: the name of the ClusterRole; None if there is no release.
-
-    Returns:
-        None if there is no such role, or reading it is forbidden.
-
-    Raises:
-        ApiError: the request fails.
+    uninstalling a release leaves nothing behind, even if no replica is left to clean up. None without a release, or if
+    there is no such role, or reading it is forbidden.
     """
     if role is None:
         return None

@@ -58,9 +58,6 @@ async def connect(
     """Connect with the named file, or else with ``KUBECONFIG``, the pod's service account, or ``~/.kube/config``.
 
     With a context, the service account is not considered. No request is made yet.
-
-    Raises:
-        ConfigurationError: nothing is configured, or it cannot be used.
     """
 
     async def load() -> ApiClient:
@@ -94,17 +91,7 @@ async def load_access(
     service_account: Path = SERVICE_ACCOUNT,
     context: str | None = None,
 ) -> ApiClient:
-    """Load the address of the API server, our identity, and the proxy.
-
-    Args:
-        kubeconfig: a named file; it takes precedence.
-        environment: the variables ``KUBECONFIG``, the API server's address in a cluster, and the proxies.
-        service_account: the folder of the pod's token.
-        context: a context of the kubeconfig; None: its current one.
-
-    Raises:
-        ConfigurationError: nothing is configured, or it cannot be used.
-    """
+    """Load the address of the API server, our identity, and the proxy; a `ConfigurationError` if that is not possible."""
     configuration = Configuration()
     # Python 3.13 enforces rules of X.509 on CAs that Go, and so most clusters, never enforced.
     configuration.disable_strict_ssl_verification = True
@@ -297,12 +284,7 @@ class _Session:
 
 
 class Connection:
-    """An `Api` that reloads credentials and CAs when either side no longer accepts those of the other.
-
-    Args:
-        load: loads the access again.
-        client: the access to start with.
-    """
+    """An `Api` that loads credentials and CAs again when either side no longer accepts those of the other."""
 
     def __init__(self, load: Callable[[], Awaitable[ApiClient]], client: ApiClient) -> None:
         self.unread: deque[Unread] = deque(maxlen=MAX_UNREAD)

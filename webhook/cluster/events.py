@@ -45,12 +45,10 @@ ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The object that an Event is about.
+    """The object that an Event is about; one without a namespace is cluster-wide, and its Events are in ``default``.
 
-    Attributes:
-        namespace: empty for a cluster-wide object, whose Events are in ``default``.
-        version: its resourceVersion; an Event counts once for each version. If empty, every write counts; if None, only the
-            first, of whatever replica.
+    An Event counts once for each version (resourceVersion). If that is empty, every write counts; if None, only the first, of
+    whatever replica.
     """
 
     api_version: str
@@ -74,20 +72,7 @@ _decode_seen = msgspec.json.Decoder(_Seen).decode
 
 
 async def write_event(api: Api, subject: Subject, type_: Type, reason: str, message: str) -> None:
-    """Write an Event about one version of an object, once.
-
-    Args:
-        api: the API server.
-        subject: the object.
-        type_: ``Warning`` if an operator has to act.
-        reason: a CamelCase word for programs.
-        message: for people; cut if it is too long.
-
-    Raises:
-        StatusError: the server answers with an error.
-        UnreachableError: there is no answer.
-        UnreadableError: there is none that can be decoded.
-    """
+    """Write an Event about one version of an object, once; a ``Warning`` if an operator has to act."""
     event = event_of(subject, type_, reason, message, dt.datetime.now(dt.UTC))
     collection = f"/api/v1/namespaces/{event['metadata']['namespace']}/events"
     for _ in range(ATTEMPTS):
@@ -119,12 +104,7 @@ async def _counted(api: Api, path: str, event: dict[str, Any]) -> bool:
 
 
 class EventQueue:
-    """Writes Events in the background: of each object and reason the newest, however long the API server is away.
-
-    Args:
-        api: the API server.
-        log: for Events that cannot be written.
-    """
+    """Writes Events in the background: of each object and reason the newest, however long the API server is away."""
 
     def __init__(self, api: Api, log: FilteringBoundLogger) -> None:
         self._api = api

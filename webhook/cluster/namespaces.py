@@ -65,13 +65,7 @@ class _Namespace(msgspec.Struct):
 
 @dataclass(eq=False)
 class Namespaces:
-    """Every namespace of a cluster.
-
-    Attributes:
-        clock: monotonic seconds.
-        changed: called whenever any namespace changed.
-        reflector: has to be run; it knows whether it is synced, and when it last had contact.
-    """
+    """Every namespace of a cluster; `changed` is called whenever any of them changed, and `reflector` has to be run."""
 
     api: Api
     _log: FilteringBoundLogger
@@ -122,8 +116,7 @@ class Namespaces:
     async def fetch(self, name: str) -> NamespaceView:
         """Request an unknown namespace, within `FETCH_SECONDS`, and once for all callers that wait for it.
 
-        Raises:
-            ApiError: nothing is known; a `StatusError` with 404 if there is no such namespace.
+        An `ApiError` says that nothing is known; a `StatusError` with 404 that there is no such namespace.
         """
         known = self.lookup(name)
         if known is not None:
@@ -177,11 +170,8 @@ class RecheckError(ApiError):
 class NamespaceRechecks:
     """Reads namespaces from the API server again, a few per second.
 
-    Attributes:
-        get: requests a namespace.
-        clock: monotonic seconds.
-        counts: how often the call was right, and the watch behind (`stale`); how often the watch was right (`confirmed`); how
-            often there was no answer, or no request was made (`unanswered`).
+    It counts how often the call was right, and the watch behind (`stale`); how often the watch was right (`confirmed`); how
+    often there was no answer, or no request was made (`unanswered`).
     """
 
     get: Callable[[str], Awaitable[NamespaceView]]
@@ -200,16 +190,7 @@ class NamespaceRechecks:
         return len(self._requested_at)
 
     async def recheck(self, name: str, agrees: Callable[[NamespaceView], bool]) -> NamespaceView:
-        """Read a namespace again, by a request that is made after this call.
-
-        Args:
-            name: the namespace's name.
-            agrees: returns whether a namespace agrees with the call.
-
-        Raises:
-            RecheckError: no request was made.
-            ApiError: there is no answer.
-        """
+        """Read a namespace again, by a request that is made after this call; `agrees` says whether it agrees with the call."""
         try:
             task = self._pending.get(name) or self._start(name)
             # One waiter that is cancelled does not cancel the request for the others.

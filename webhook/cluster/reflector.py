@@ -62,10 +62,9 @@ AUTH_STATUSES: Final = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 
 @dataclass(frozen=True, slots=True)
 class WatchConfig:
-    """The times of a reflector, in seconds, and the size of a page.
+    """The times of a reflector, in seconds, and the number of objects in one answer to a list.
 
     Attributes:
-        page: objects in one answer to a list.
         watch: the shortest and longest time after which the server is requested to end a watch, as in Go's clients.
         silence: a watch is reopened after that time without a byte. Bookmarks arrive every minute, the first one within
             two minutes (measured on Kubernetes 1.36).
@@ -116,24 +115,14 @@ def key_of(metadata: ObjectMetadata) -> str:
 
 
 class Reflector(Generic[T, V]):
-    """Stores the objects of one kind.
+    """Stores the part of each object of one kind that `view` returns.
 
     Args:
-        api: the API server.
-        path: the path of the collection: ``/api/v1/namespaces``.
-        kind: the msgspec struct that objects are decoded into.
-        view: returns the part of an object that is stored.
-        log: for failures and their end, and for what cannot be read, once each.
         changed: called with the keys of what was added, changed or removed, after every list and every event; not for
             an object whose stored part is the same as before.
         replaced: called with the key and the stored part of an object that was changed, before `changed`.
-        query: selectors, such as ``labelSelector``.
         most: bytes of all stored parts; beyond them the namespace with the most, or the largest cluster-wide object, is not
             stored, as if it were not there.
-        config: its times.
-        clock: monotonic seconds.
-        chance: returns a random number from 0 to 1.
-        sleep: waits for a number of seconds.
 
     Attributes:
         synced: set after the first complete list.

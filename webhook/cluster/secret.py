@@ -51,16 +51,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class SecretStore:
-    """One Secret as a `certs.store.Store`; `changed` returns only while `reflector` runs.
-
-    Args:
-        api: the API server.
-        namespace: the Secret's namespace.
-        name: its name.
-        log: for failures of the watch.
-        owner: the ClusterRole that owns it, if there is one.
-        config: the time limits of the watch.
-    """
+    """One Secret as a `certs.store.Store`; `changed` returns only while `reflector` runs. A ClusterRole may own it."""
 
     def __init__(
         self,
@@ -98,11 +89,7 @@ class SecretStore:
         return self._place
 
     async def read(self) -> Snapshot:
-        """Read the Secret; an empty one counts as an empty store.
-
-        Raises:
-            StoreError: it cannot be read.
-        """
+        """Read the Secret; an empty one counts as an empty store."""
         await self._remember(self._object.read())
         encoded = self._found.get("data") or {}
         try:
@@ -114,11 +101,7 @@ class SecretStore:
         return Snapshot(files or None, self._version)
 
     async def write(self, files: Mapping[str, bytes], version: str) -> bool:
-        """Replace all files if the Secret is still at a version; False if it is not.
-
-        Raises:
-            StoreError: it cannot be written.
-        """
+        """Replace all files if the Secret is still at a version; False if it is not."""
         if version != self._version:
             return False
         if version == _ABSENT and not await self._create():
@@ -155,11 +138,7 @@ class SecretStore:
         return made and not any((self._found.get("data") or {}).values())
 
     async def _remember(self, request: Awaitable[Object | None], *, keep: bool = False) -> bool:
-        """Remember the Secret in an answer, or that there is none unless to `keep` what is known; return whether there is one.
-
-        Raises:
-            StoreError: there is no answer, or it contains no Secret.
-        """
+        """Remember the Secret in an answer, or that there is none (unless to `keep` it); return whether there is one."""
         found = await self._answer(request)
         if found is None and keep:
             return False

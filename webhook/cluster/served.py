@@ -33,12 +33,7 @@ class _Version(msgspec.Struct):
 
 
 class ImageVolumes:
-    """What is known of one API server.
-
-    Attributes:
-        served: whether it serves them; false until it is known.
-        known: set once it was asked.
-    """
+    """Whether one API server serves them (`served`), false until it was asked (`known`)."""
 
     def __init__(self, api: Api, log: FilteringBoundLogger) -> None:
         self._api = api

@@ -24,13 +24,7 @@ def _size_of_answer(answered: "tuple[float, asyncio.Task[Any]]") -> int:
 
 
 class SharedRequests(Generic[T]):
-    """Requests, each made once for all that wait for it; what it is answered holds for a while.
-
-    Args:
-        seconds: how long.
-        is_answer: whether an error is an answer, too.
-        clock: monotonic seconds.
-    """
+    """Requests, each made once for all that wait for it; an answer, also an error that is one, holds for a while."""
 
     def __init__(self, seconds: float, is_answer: Callable[[BaseException], bool], clock: Callable[[], float]) -> None:
         self._seconds = seconds

@@ -15,16 +15,7 @@ PAUSES: Final = (1.0, 60.0)
 
 
 class Background:
-    """Starts work again that has ended by an unforeseen error.
-
-    Args:
-        log: where such an error is logged, with its places in the code.
-        clock: monotonic seconds.
-        sleep: waits for a number of seconds.
-
-    Attributes:
-        bugs: how many there were.
-    """
+    """Starts work again that has ended by an unforeseen error, which is logged, with its places in the code, and counted."""
 
     def __init__(
         self,

@@ -34,19 +34,14 @@ Upkeep: TypeAlias = Rotator | ProvidedPair
 class Certificates:
     """The certificates of a server.
 
-    Args:
-        tls: the TLS context.
-        log: for reports.
-        settle: seconds within which all callers have learned of a CA.
-        watched: the webhook configuration shows what callers trust; else they trust the published CAs.
+    If `watched`, the webhook configuration shows what callers trust; else they trust the published CAs.
 
     Attributes:
-        tls: the TLS context.
         upkeep: what renews the certificate; None if the pair never changes.
         bundle: the CAs that were published last, PEM.
         published: set once there are any, or something else is known to distribute them.
         republished: called with the CAs whenever they change.
-        troubled: called with reports that an operator should see.
+        troubled: called with notices that an operator should see.
     """
 
     def __init__(self, tls: Serving, log: FilteringBoundLogger, *, settle: float = 0.0, watched: bool = False) -> None:
@@ -72,12 +67,7 @@ class Certificates:
         self.upkeep = Rotator(store, rules, self._around)
 
     def follow(self, directory: Directory, names: Collection[str]) -> None:
-        """Serve a provided pair in a directory; at once, where nobody shows what callers trust.
-
-        Args:
-            directory: the directory.
-            names: the names that the certificate must have.
-        """
+        """Serve a provided pair in a directory; at once, where nobody shows what callers trust."""
         if not self._watched:
             self._trust = Trust(0.0)
         self.upkeep = ProvidedPair(directory, names, self._around)

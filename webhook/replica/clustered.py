@@ -34,11 +34,7 @@ CA_NAME: Final = "vgpu-webhook CA"
 def serve_clustered(
     options: Options, where: ClusterOptions, certificate_options: CertificateOptions, log_level: str, announce: Announce
 ) -> None:
-    """Serve until the process is to end.
-
-    Raises:
-        StartError: the options contradict each other, no cluster is configured, or an endpoint is not available.
-    """
+    """Serve until the process is to end."""
     own = in_cluster_namespace()
     release_namespace = where.release_namespace or own or RELEASE_NAMESPACE
     address = _address(where, own)

@@ -99,13 +99,7 @@ WEBHOOK: Final = "vgpu-webhook"
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """The options about the cluster, and how API servers reach the webhook.
-
-    Attributes:
-        registration: who maintains the webhook configuration, a value of `RegistrationMode`.
-        owner_events: whether Events about workloads are written.
-        claims: whether the templates of resource claims are created.
-    """
+    """The options about the cluster, and how API servers reach the webhook; `registration` is that of a `RegistrationMode`."""
 
     kubeconfig: Path | None
     release_namespace: str | None
@@ -142,16 +136,7 @@ def told_of_change(decision: Decision) -> str:
 
 @dataclass(eq=False)
 class InCluster:
-    """Everything in a cluster that a server depends on; `run` keeps it up to date.
-
-    Attributes:
-        release_namespace: the webhook's own namespace, with the ConfigMaps of the policy.
-        site: how API servers reach the webhook.
-        options: those about the cluster.
-        certificates: of the server.
-        secret: the store of the certificates, if they are in the cluster.
-        current: the policy in force.
-    """
+    """Everything in a cluster that a server depends on; `run` keeps it up to date, with the policy that is in force."""
 
     api: Api
     release_namespace: str
@@ -262,11 +247,7 @@ class InCluster:
         return None if found is None else _namespace(found)
 
     async def fetch(self, name: str) -> Namespace:
-        """Request a namespace that the watch has not shown yet.
-
-        Raises:
-            NotNowError: the API server does not answer; the pod must not be admitted for that.
-        """
+        """Request a namespace that the watch has not shown yet; a `NotNowError` if the API server does not answer."""
         try:
             return _namespace(await self._namespaces.fetch(name))
         except ApiError as error:
@@ -280,8 +261,7 @@ class InCluster:
     async def recheck(self, namespace: Namespace) -> Namespace:
         """Request a namespace for which the watch may be behind.
 
-        Raises:
-            NotNowError: there is no answer, and calls are known to come only for opted-in namespaces.
+        A `NotNowError`: there is no answer, and calls are known to come only for opted-in namespaces.
         """
         try:
             view = await self._rechecks.recheck(

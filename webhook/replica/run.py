@@ -71,16 +71,9 @@ _HOST_NAME: Final = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,6
 
 @dataclass(frozen=True, slots=True)
 class CertificateOptions:
-    """The options about certificates.
+    """The options about certificates: the server's own folder, or that of a provided pair, and how each is used.
 
-    Attributes:
-        state_dir: the folder of the server's own CA and serving certificate; None: the default place.
-        certificate_dir: the folder of a provided pair.
-        ca_settle: seconds within which all callers have learned of a CA.
-        certificate_days: how long a serving certificate is valid.
-        extra_names: additional DNS names and IP addresses.
-        client_ca_file: the CAs of client certificates, which callers then have to present.
-        inject_ca_from: ``NAMESPACE/NAME`` of cert-manager's Certificate, whose CAs cert-manager itself injects.
+    With `inject_ca_from` (``NAMESPACE/NAME``), cert-manager itself injects the CAs of its Certificate.
     """
 
     state_dir: Path | None = None
@@ -97,11 +90,7 @@ class CertificateOptions:
         return Rules(ca, tuple(dict.fromkeys([*names, *self.extra_names])), life, max(ca_life, 4 * life))
 
     def check(self) -> None:
-        """Check that the options are valid.
-
-        Raises:
-            StartError: options exclude each other, or a value is invalid.
-        """
+        """Check that the options are valid; raises a `StartError`."""
         if self.state_dir is not None and self.certificate_dir is not None:
             raise StartError("--state-dir and --certificate-dir exclude each other: use one of them")
         for name in self.extra_names:
@@ -112,11 +101,7 @@ class CertificateOptions:
 
 
 def certificates_of(options: CertificateOptions, log: "FilteringBoundLogger", *, watched: bool = False) -> Certificates:
-    """Make certificates without a source yet, except for client CAs; `watched` as for `Certificates`.
-
-    Raises:
-        StartError: the file of client CAs cannot be used.
-    """
+    """Make certificates without a source yet, except for client CAs; `watched` as for `Certificates`."""
     file = options.client_ca_file
     try:
         tls = Serving(None if file is None else file.read_bytes())
@@ -131,11 +116,7 @@ def certificates_of(options: CertificateOptions, log: "FilteringBoundLogger", *,
 
 
 async def started(certificates: Certificates) -> None:
-    """Read a directory for the first time, so that its problems end the program.
-
-    Raises:
-        StartError: the directory or its content cannot be used.
-    """
+    """Read a directory for the first time, so that its problems end the program."""
     assert certificates.upkeep is not None  # noqa: S101  (set by the caller)
     try:
         await certificates.upkeep.start()
@@ -151,11 +132,7 @@ def logger(level: str) -> "FilteringBoundLogger":
 
 
 def run_to_end(work: Coroutine[Any, Any, None]) -> None:
-    """Run until the work ends.
-
-    Raises:
-        StartError: an endpoint is not available.
-    """
+    """Run until the work ends."""
     try:
         asyncio.run(work)
     except OSError as error:
@@ -243,16 +220,7 @@ Announce: TypeAlias = Callable[[Addresses, str], None]
 
 @asynccontextmanager
 async def running(service: Service, options: Options, background: Background | None = None) -> AsyncIterator[Addresses]:
-    """Run a listening server, without signals or drain: for `serve`, and for tests.
-
-    Args:
-        service: its parts.
-        options: of it.
-        background: what runs beside it, whose errors are counted, too.
-
-    Raises:
-        OSError: an endpoint is not available.
-    """
+    """Run a listening server, without signals or drain, for `serve` and for tests; errors of `background` are counted, too."""
     metrics, certificates, cluster, limits = Metrics(), service.certificates, service.cluster, options.limits
     lifecycle, in_flight, log = service.lifecycle, service.in_flight, service.log
     known = Knowledge(service.current, service.namespaces, service.pod_security_default, cluster)
@@ -299,9 +267,6 @@ async def serve_until_stopped(service: Service, options: Options, announce: Call
 
     SIGTERM comes from a kubelet: other replicas take over within the grace period. SIGINT comes from a keyboard, where
     no replica takes over and a person waits: it skips the grace period, and so does any second signal.
-
-    Raises:
-        OSError: an endpoint is not available.
     """
     sys.setswitchinterval(SWITCH_INTERVAL)
     loop, lifecycle, background = asyncio.get_running_loop(), service.lifecycle, Background(service.log)
@@ -348,19 +313,7 @@ def serve_standalone(
     *,
     announce: Announce,
 ) -> None:
-    """Serve until the process is to end.
-
-    Args:
-        options: of the server.
-        policy: decides about pods.
-        namespaces: the known ones.
-        certificate_options: the options about certificates.
-        log_level: a key of `webhook.server.logs.LEVELS`.
-        announce: called once reviews are answered.
-
-    Raises:
-        StartError: the certificate cannot be used, or an endpoint is not available.
-    """
+    """Serve until the process is to end; announced once reviews are answered."""
     directory = Directory(certificate_options.certificate_dir or certificate_options.state_dir or Path(STATE_DIR))
     log = logger(log_level)
     certificates = certificates_of(certificate_options, log)

@@ -37,11 +37,7 @@ class ReviewAnswer(web.StreamResponse):
         return self._persists
 
     async def prepare(self, request: web.BaseRequest) -> None:
-        """Write the response, once.
-
-        Raises:
-            ConnectionError: the client has closed the connection.
-        """
+        """Write the response, once."""
         if self._sent:
             return
         self._sent = True
@@ -71,11 +67,7 @@ MAX_HEAD: Final = 256 * 1024
 
 
 class LargeBodyError(HttpError):
-    """A body that is larger than any that is decoded (413).
-
-    Attributes:
-        head: its beginning; empty if not all of it was received.
-    """
+    """A body that is larger than any that is decoded (413), and its beginning, if all of it was received."""
 
     def __init__(self, limits: Limits, head: bytes = b"") -> None:
         super().__init__(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {limits.body} bytes")
@@ -85,9 +77,7 @@ class LargeBodyError(HttpError):
 async def body_of(request: web.BaseRequest, limits: Limits, in_flight: InFlight) -> bytes:
     """Return the body of a JSON request, and count its bytes as in flight.
 
-    Raises:
-        HttpError: not JSON (415), too slow (408), incomplete (400), or too many bodies at once (503).
-        LargeBodyError: too large.
+    An `HttpError` says that it is not JSON (415), too slow (408), incomplete (400), too large, or one of too many (503).
     """
     headers = request.headers
     media_type = headers.get(hdrs.CONTENT_TYPE, "")

@@ -116,21 +116,13 @@ _HANDSHAKES: Final = {
 
 
 class Connections:
-    """The connections of a listener.
-
-    Args:
-        limits: the time limits.
-        most: the maximum number of connections.
+    """The connections of a listener; a sweep drops those that have missed a deadline, and each counts in sweeps.
 
     Attributes:
-        evicted: the number of connections closed in favor of new ones.
         failures: failed handshakes by reason.
         waiting: the connections that the server waits for, the longest first.
         headers: bytes in incomplete headers.
         open: all connections, also those in a handshake.
-        sweeps: how often was swept.
-        header_sweeps: sweeps from the begin of a header to the one that drops its connection.
-        request_sweeps: the same for a request whose handler begins.
     """
 
     def __init__(self, limits: Limits, most: int) -> None:
@@ -224,12 +216,7 @@ class Connections:
 
 
 class HttpProtocol(web.RequestHandler):
-    """One connection: aiohttp's protocol with a deadline, and with errors of our own.
-
-    Attributes:
-        opening: the task that opens the connection; None once it is open.
-        is_new: whether there was no request yet.
-    """
+    """One connection: aiohttp's protocol with a deadline, and with errors of our own; `opening` is None once it is open."""
 
     __slots__ = ("_busy", "_connections", "_deadline", "_header", "_log", "_wire", "is_new", "opening")
 

@@ -92,13 +92,7 @@ class Phase(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class BodyReading:
-    """A body that is being received.
-
-    Attributes:
-        deadline: when it has to be complete.
-        size: received bytes.
-        crowded_out: whether it was given up in favor of others.
-    """
+    """A body that is being received until a deadline; it may have to give way to others."""
 
     deadline: asyncio.Timeout
     size: int = 0
@@ -107,13 +101,7 @@ class BodyReading:
 
 @dataclass(slots=True)
 class InFlight:
-    """The reviews that are not answered yet, and the bytes of their bodies.
-
-    Attributes:
-        reviews: their number.
-        bodies: received bytes.
-        readings: the bodies that are being received, the oldest first.
-    """
+    """The reviews that are not answered yet, the received bytes of their bodies, and those being read, the oldest first."""
 
     reviews: int = 0
     bodies: int = 0

@@ -31,10 +31,7 @@ MAX_REVIEW_LINES: Final = 20
 class Lines:
     """Writes lines to a file. A line that cannot be written is only counted, so that reviews continue without a log.
 
-    The disk may be full, or the pipe closed.
-
-    Attributes:
-        lost: lines that could not be written, in the whole process, which has one log.
+    The disk may be full, or the pipe closed. The whole process has one log.
     """
 
     lost: ClassVar[int] = 0
@@ -75,12 +72,7 @@ def _encode(event: dict[str, Any], **_: Any) -> bytes:
 
 @dataclass(slots=True)
 class Throttle:
-    """Passes at most `most` lines of one kind in `seconds`, and counts the others.
-
-    Attributes:
-        most: the maximum number of one kind.
-        seconds: the time from the first of them.
-    """
+    """Passes at most `most` lines of one kind within some seconds from the first of them, and counts the others."""
 
     most: int
     seconds: float

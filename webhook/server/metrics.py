@@ -238,13 +238,7 @@ def failures(lifecycle: Lifecycle, checks: Mapping[str, ReadyCheck]) -> list[str
 
 
 def plain_routes(lifecycle: Lifecycle, metrics: Metrics, checks: Mapping[str, ReadyCheck]) -> Routes:
-    """The routes for probes and Prometheus.
-
-    Args:
-        lifecycle: the server is not ready once it is about to end.
-        metrics: the metrics to show.
-        checks: the conditions of readiness, by name.
-    """
+    """The routes for probes and Prometheus."""
 
     async def healthz(_request: web.BaseRequest) -> web.Response:
         return web.Response(text="ok\n")

@@ -71,11 +71,7 @@ class NamespaceSource(Protocol):
         """Return a namespace, or None if it is unknown."""
 
     async def fetch(self, name: str) -> Namespace:
-        """Request an unknown namespace.
-
-        Raises:
-            NotNowError: it is not available now.
-        """
+        """Request an unknown namespace; a `NotNowError` if it is not available now."""
 
 
 class Peers(Protocol):
@@ -88,11 +84,7 @@ class Peers(Protocol):
         """Whether a call contradicts the known state of its namespace; called for every pod."""
 
     async def recheck(self, namespace: Namespace) -> Namespace:
-        """Request such a namespace from the API server.
-
-        Raises:
-            NotNowError: there is no answer, and the known state cannot be right.
-        """
+        """Request such a namespace from the API server; a `NotNowError` without an answer if what is known must be wrong."""
 
     async def judge_config_map(self, namespace: str, data: Mapping[str, Any]) -> Decision | None:
         """Judge a ConfigMap, decoded from JSON, that is about to be stored; None if it contains no document."""
@@ -139,11 +131,7 @@ class Knowledge:
         return None if found is None or self._contradicts_call(found) else found
 
     async def requested(self, name: str) -> Namespace:
-        """Request a namespace that is unknown, or contradicts the call.
-
-        Raises:
-            NotNowError: it is not available now.
-        """
+        """Request a namespace that is unknown, or contradicts the call; a `NotNowError` if it is not available now."""
         found = self.namespaces.lookup(name) or await self.namespaces.fetch(name)
         if self.peers is not None and self._contradicts_call(found):
             found = await self.peers.recheck(found)
@@ -321,11 +309,7 @@ MAX_DOUBTS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """The reviews that this replica would deny: the API server repeats a call that is answered with 503, with the same UID.
-
-    Attributes:
-        clock: monotonic seconds.
-    """
+    """The reviews that this replica would deny: the API server repeats a call that is answered with 503, with the same UID."""
 
     clock: Callable[[], float] = time.monotonic
     _since: dict[str, float] = field(default_factory=dict)
@@ -495,11 +479,7 @@ class Reviews:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, closed, RETRY_AFTER)
 
     async def review(self, body: bytes, too_large: LargeBodyError | None = None) -> ReviewAnswer:
-        """Answer one review, or one that is too large, of which `body` is the beginning.
-
-        Raises:
-            HttpError: it cannot be answered.
-        """
+        """Answer one review, or one that is too large, of which `body` is the beginning."""
         started = time.perf_counter()
         try:
             answer, decision = await self._decided(body, too_large)

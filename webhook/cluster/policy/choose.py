@@ -53,14 +53,7 @@ Choice: TypeAlias = Mapping[str, ValidMapping]
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The mapping ConfigMaps and their documents.
-
-    Attributes:
-        config_maps: by name, the oldest first.
-        read: by name, the current documents, or their problems.
-        stable: the documents that were accepted last.
-        memo: caches documents.
-    """
+    """The mapping ConfigMaps by name, the oldest first; their current documents or problems; those that were accepted last."""
 
     config_maps: Mapping[str, ConfigMap]
     read: Mapping[str, ValidMapping | DocumentProblems]
@@ -89,14 +82,9 @@ def candidates_in(present: Mapping[str, ConfigMap], last_good: Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Settings and mappings that are compatible.
+    """Settings and mappings that are compatible: a mapping for each ConfigMap of `choice`, of those there are.
 
-    Attributes:
-        chosen: the settings document; keys for unknown vendors are ignored.
-        candidates: what there is to choose from.
-        largest_card: bytes, from the settings.
-        applied: the part of the settings that applies to the known vendors.
-        choice: the mapping of each ConfigMap.
+    Keys of the `chosen` settings for unknown vendors are ignored; `applied` is the part that applies to the known ones.
     """
 
     chosen: ValidSettings
@@ -233,8 +221,7 @@ def _capacity_beside(taken: Iterable[ValidMapping]) -> Capacity:
 def compiled(own: Mapping[str, Prepared], settings: Settings) -> Policy | DocumentProblems:
     """Compile mappings (by vendor) over the built-in ones, under the settings that apply to them.
 
-    Returns:
-        The policy, without a digest, or problems that the settings do not cause.
+    Returns the policy, without a digest, or problems that the settings do not cause.
     """
     vendors = vendors_with(own)
     while True:
@@ -272,8 +259,7 @@ def _under_settings(
 ) -> tuple[Combination, DocumentProblems]:
     """Combine mappings under a settings document; under the last good one if it has problems, or else under its valid part.
 
-    Returns:
-        What is in force, and the problems of the current settings.
+    Returns what is in force, and the problems of the current settings.
     """
     fallback = before or DEFAULT
     now, invalid = read_settings(written)
@@ -356,13 +342,7 @@ class PolicyOutcome:
 
 
 def policy_of(config_maps: Iterable[ConfigMap], last_good: Mapping[str, str], memo: DocumentCache) -> PolicyOutcome:
-    """Make the policy of a namespace's ConfigMaps.
-
-    Args:
-        config_maps: all current ones; those that are not part of a policy are ignored.
-        last_good: the texts that were accepted before, by the name of their ConfigMap.
-        memo: caches documents; it affects only the time that this takes.
-    """
+    """Make the policy of a namespace's ConfigMaps, some of which are no part of it, and of texts accepted before, by name."""
     oldest_first = sorted(config_maps, key=lambda config_map: (config_map.created, config_map.name))
     present = {config_map.name: config_map for config_map in oldest_first}
     candidates = candidates_in(present, last_good, memo)
@@ -419,17 +399,10 @@ def _settings_instead(problems: DocumentProblems, found: Combination, before: Va
 def judge_document(
     candidate: ConfigMap, others: Iterable[ConfigMap], last_good: Mapping[str, str], memo: DocumentCache
 ) -> tuple[DocumentProblems, DocumentProblems]:
-    """Judge a ConfigMap that is about to be stored.
+    """Judge a ConfigMap that is about to be stored, beside the current ones, which may include its previous version.
 
-    Args:
-        candidate: the ConfigMap.
-        others: the current ones, which may include its previous version.
-        last_good: as for `policy_of`.
-        memo: likewise.
-
-    Returns:
-        What is wrong with the document itself, and, if that is nothing, why it would not be in force beside the others: what
-        it lacks may be in the next ConfigMap of the same ``kubectl apply``.
+    Returns what is wrong with the document itself, and, if that is nothing, why it would not be in force beside the others:
+    what it lacks may be in the next ConfigMap of the same ``kubectl apply``.
     """
     # What is invalid is not remembered: nothing stored is compiled with it.
     read = read_settings(candidate)[1] if candidate.name == SETTINGS_NAME else ()
@@ -444,11 +417,7 @@ def judge_document(
 
 
 async def policy_now(api: Api, namespace: str) -> PolicyOutcome:
-    """Read the ConfigMaps of a namespace and the record of the last good ones, and compile the policy.
-
-    Raises:
-        ApiError: they cannot be read.
-    """
+    """Read the ConfigMaps of a namespace and the record of the last good ones, and compile the policy."""
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     stored = [item for selector in SELECTORS for item in await list_objects(api, path, StoredConfigMap, selector)]
     record = await LastGood(api, namespace).read()

@@ -47,12 +47,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ConfigMap:
-    """A ConfigMap, with the fields that are used.
-
-    Attributes:
-        created: its creation time, RFC 3339 in UTC and full seconds, so that texts sort by time.
-        version: its resourceVersion, opaque.
-    """
+    """A ConfigMap, with the fields that are used; texts of `created` (RFC 3339, UTC) sort by time."""
 
     name: str
     data: Mapping[str, str]
@@ -235,11 +230,7 @@ def _mapping(text: str, source: str) -> ValidMapping | DocumentProblems:
 
 
 def _single(text: str, source: str) -> Document | None:
-    """The document of a text; None if it is empty.
-
-    Raises:
-        MappingError: it contains more than one.
-    """
+    """The document of a text; None if it is empty."""
     documents = parse(text, source)
     for second in documents[1:]:
         hint, line = "write one per ConfigMap", second.lines.get(())
@@ -271,13 +262,9 @@ def invalid_in(stored: Mapping[str, str], remembered: Mapping[str, str], memo: D
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on the document in a ConfigMap.
+    """The verdict on the document in a ConfigMap: the vendor that it describes, as far as known, and why it is not in force.
 
-    Attributes:
-        config_map: the ConfigMap.
-        vendor: the vendor that it describes, if that can be read.
-        problems: why its document is not in force; empty if it is.
-        instead: what is in force instead, as the end of a sentence; empty if the document itself is.
+    `instead` is what is in force then, as the end of a sentence.
     """
 
     config_map: ConfigMap

@@ -57,11 +57,7 @@ class LastGood:
         self._known: deque[str] = deque(maxlen=KNOWN_VERSIONS)
 
     async def read(self) -> Record:
-        """Read the record.
-
-        Raises:
-            ApiError: it cannot be read.
-        """
+        """Read the record."""
         return self._remember(_record(await self._object.read()))
 
     def seen(self, stored: ConfigMap | None) -> Record | None:
@@ -72,14 +68,9 @@ class LastGood:
         return None if stored.version in self._known else self._remember(Record(stored.data, stored.version))
 
     async def write(self, accepted: Mapping[str, str], in_force: Collection[str]) -> Record:
-        """Store documents if they are not stored yet, and return the whole record.
+        """Store the last good texts as far as this replica knows them, if they are not stored yet; return the whole record.
 
-        Args:
-            accepted: the last good texts, by the name of their ConfigMap, as far as this replica knows them.
-            in_force: the names of those that are in force; of others, the stored text takes precedence.
-
-        Raises:
-            ApiError: it cannot be written, or other replicas changed it before each write.
+        Of ConfigMaps whose documents are not in force, the stored text takes precedence.
         """
         for _ in range(ATTEMPTS):
             current = self._current or await self.read()

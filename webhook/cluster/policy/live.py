@@ -95,18 +95,14 @@ def watch_config_maps(
 
 @dataclass(eq=False)
 class LivePolicy:
-    """Follows the ConfigMaps of one namespace.
+    """Follows the ConfigMaps of the webhook's own namespace: everyone who can write some there can change the policy.
 
     Attributes:
-        namespace: the webhook's own; everyone who can write ConfigMaps there can change the policy.
-        events: where Events about all of these are written.
         in_force: called on the event loop with every policy that differs from the previous one, to activate it.
         owner: the ClusterRole that owns the record, if there is one.
         reflectors: of the ConfigMaps; the last one is that of the record.
         ready: set once the policy of the initial ConfigMaps is in force.
-        outcome: the last outcome; None before the first compilation.
-        compilations: their number so far.
-        faults: what is wrong now beside the documents in ConfigMaps.
+        outcome: the last one; None before the first compilation.
     """
 
     api: Api

@@ -36,10 +36,8 @@ _LETTER: Final = re.compile(r"[A-Za-z0-9]")
 class MatchedNames:
     """The names that let a pod through; ``*`` matches anything. Made only by `names_set`, so no prefix covers another name.
 
-    Attributes:
-        prefixes: of resource names; one whose only slash is at its end is a whole domain.
-        names: resource names below none of these.
-        keys: of labels and annotations.
+    Prefixes are of resource names, and one whose only slash is at its end is a whole domain; names are those of resources
+    below none of these; keys are of labels and annotations.
     """
 
     prefixes: frozenset[str] = frozenset()
@@ -116,13 +114,7 @@ def _is_below(name: str, prefixes: Collection[str]) -> bool:
 
 
 def names_set(*, prefixes: Iterable[str] = (), names: Iterable[str] = (), keys: Iterable[str] = ()) -> MatchedNames:
-    """Make a set of names, without duplicates and names that a prefix covers.
-
-    Args:
-        prefixes: of resource names; a prefix whose only slash is at its end is a domain.
-        names: resource names; ``*`` matches anything.
-        keys: of labels and annotations; ``*`` matches anything.
-    """
+    """Make a set of names, without duplicates and names that a prefix covers."""
     kept: set[str] = set()
     for prefix in sorted(filter(_legal, set(prefixes)), key=len):
         if "*" not in prefix and not _is_below(prefix, kept):

@@ -58,11 +58,9 @@ def age_of(version: str) -> tuple[tuple[int, ...], bool, str]:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A webhook configuration that was read.
+    """A webhook configuration that was read; of its writer, nothing is known without its annotation.
 
     Attributes:
-        object: the configuration; None if there is none.
-        version, digest: of the writer; None without its annotation.
         made_from: what it was made from; None if this program did not make it, or so much was changed that it is unknown.
         foreign: foreign terms in the namespace selectors, by the name of the webhook.
         bundles: the CAs (DER) in the bundle of each of our webhooks.
@@ -81,13 +79,7 @@ class Stored:
 
 
 def read_stored(configuration: Object | None, opt_in: str = INJECT, kind: ConfigurationKind = MUTATING) -> Stored:
-    """Read a configuration, even if others have changed it.
-
-    Args:
-        configuration: from the API server; None if there is none.
-        opt_in: the reader's own opt-in label; the writer's may be another.
-        kind: of the configuration.
-    """
+    """Read a configuration, even if others have changed it. `opt_in` is the reader's own label; the writer's may differ."""
     if configuration is None:
         return Stored()
     found = webhooks_of(configuration)
@@ -167,13 +159,7 @@ def matched_names_in(
 ) -> MatchedNames | None:
     """The names in the match conditions of a webhook: those in the annotation, if the conditions are made from them.
 
-    Args:
-        configuration: from the API server.
-        webhook: one of ours.
-        expected: names that are recognized without the annotation.
-
-    Returns:
-        None if the annotation is missing, or it or the conditions were changed.
+    The expected ones are recognized without it. None if the annotation is missing, or it or the conditions were changed.
     """
     if webhook.expression is None:
         return expected
@@ -247,13 +233,10 @@ class Severity(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference between a configuration and the wanted one.
+    """One difference between a configuration and the wanted one: what is so, as the end of a sentence about the webhook.
 
-    Attributes:
-        webhook: the webhook's name; empty for the whole configuration.
-        field: the field of the webhook; for the match condition that depends on the policy, the name of the condition.
-        what: the difference, as the end of a sentence about the webhook.
-        severity: its effect.
+    Of the match condition that depends on the policy, the field is the name of the condition; without a webhook, it is about
+    the whole configuration.
     """
 
     webhook: str
@@ -278,14 +261,7 @@ def keeps_out(faults: Iterable[Difference]) -> bool:
 def differences(
     configuration: Object | None, wanted: Wanted, site: Site, opted_in: Sequence[Labels]
 ) -> list[Difference]:
-    """Compare a configuration with the wanted one.
-
-    Args:
-        configuration: the configuration in the API server; None if there is none.
-        wanted: what the policy requires.
-        site: where the webhook is; an empty address is not compared.
-        opted_in: the labels of each namespace that has opted in.
-    """
+    """Compare a configuration with the wanted one, for namespaces with these labels; an empty address is not compared."""
     if configuration is None:
         return [Difference("", "", "there is none", Severity.NO_VERSION_WRITES)]
     made = webhooks_of(registration(wanted, site))
@@ -421,13 +397,6 @@ def known_to_peers(
 
     The answer is then 503 with ``Retry-After: 1``, and the API server retries within the same call. A configuration with this
     replica's own digest, or without one (because it is maintained by hand), never has such a name.
-
-    Args:
-        resources: all resource names of the pod's containers.
-        keys: all keys of its labels and annotations.
-        policy: the replica's own policy.
-        own: the matched names of that policy.
-        registered: the webhook configuration, as last seen.
     """
     if registered is None or registered.digest is None or registered.digest == policy.digest:
         return False

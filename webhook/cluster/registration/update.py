@@ -59,12 +59,7 @@ class Pass:
 
     Attributes:
         stored: the configuration, with the foreign terms that are kept; never as that of a newer version.
-        wanted: what the policy requires, as far as it may be written now.
-        site: where the webhook is.
-        version: of the program.
-        required: all that the policy requires; None: as `wanted`.
-        faults: how the configuration differs.
-        owner: the owner reference to the release.
+        wanted: what the policy requires, as far as it may be written now; `required`: all of it, if that is more.
         announced: whether the configuration has had the current policy at least once.
         quiet: whether neither the policy nor the webhook configuration has changed for a while.
         serving: whether callers that trust the bundle can be answered; if not, pods must not be kept waiting for an answer.

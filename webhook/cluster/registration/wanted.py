@@ -94,7 +94,6 @@ class Webhook:
     """One webhook of a configuration.
 
     Attributes:
-        name: its name, a DNS name.
         failure_policy: what the API server does without an answer.
         modes: which opted-in namespaces it is for: those that enforce, those that only audit or warn, or any; None: it is for
             all namespaces.
@@ -119,15 +118,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConfigurationKind:
-    """The mutating or the validating webhook configuration.
-
-    Attributes:
-        kind: of the API.
-        path: where it sends reviews.
-        webhooks: all webhooks that it may have.
-        fields: further fields of each webhook.
-        noun: what messages call it.
-    """
+    """The mutating or the validating webhook configuration: where it sends reviews, and all webhooks that it may have."""
 
     kind: str
     path: str
@@ -197,11 +188,8 @@ class ServiceReference:
 class Site:
     """Where API servers find one installation of the webhook; the same for all of its replicas.
 
-    Attributes:
-        address: a Service or an ``https`` URL.
-        ca_bundle: the CAs of its certificate, PEM; empty if something else fills them in.
-        own_namespace: the namespace whose pods must start when the webhook is down; None outside a cluster.
-        inject_ca_from: ``NAMESPACE/NAME`` of a Certificate whose CAs cert-manager fills in.
+    The bundle is empty if something else fills it in: `inject_ca_from` is ``NAMESPACE/NAME`` of a Certificate whose CAs
+    cert-manager fills in. Pods of `own_namespace` must start when the webhook is down.
     """
 
     address: ServiceReference | str
@@ -212,17 +200,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a policy and its settings require of a webhook configuration.
-
-    Attributes:
-        digest: the digest of the policy.
-        matched_names: the names that let pods through.
-        opt_in: the key of the label by which a namespace opts in.
-        timeout: seconds that the API server waits for an answer, from 1 to 30.
-        kind: which webhook configuration.
-        subjects: what the optional webhooks are for.
-        workloads: the kinds of workloads among that, each ``GROUP/KIND``.
-    """
+    """What a policy and its settings require of a webhook configuration; `workloads` are kinds, each ``GROUP/KIND``."""
 
     digest: str
     matched_names: MatchedNames
@@ -263,13 +241,8 @@ def judged(wanted: Wanted, sent: Wanted | None, present: Wanted | None, *, stead
     """What the validating configuration may have now: what is not sent to ``/mutate`` must not wait for a judgment.
 
     API servers learn of each configuration at a time of its own. So it follows the mutating one when that grows, and shrinks
-    before it, which nothing else has to care for: the mutating one shrinks only in a quiet period.
-
-    Args:
-        wanted: what the policy requires of it.
-        sent: what the mutating configuration was made from; None if there is none, or others have changed it.
-        present: what the validating one was made from; likewise.
-        steady: whether all API servers know the mutating one.
+    before it, which nothing else has to care for: the mutating one shrinks only in a quiet period. `sent` and `present` are
+    what the two were made from, None if there is none or others have changed it; `steady`: all API servers know the former.
     """
     names = wanted.matched_names if sent is None else wanted.matched_names.within(sent.matched_names)
     if sent is not None and steady:
@@ -290,11 +263,7 @@ def registration(
 ) -> Object:
     """Make the configuration, with all fields that the API server would fill in, so that it can be compared.
 
-    Args:
-        wanted: what the policy requires.
-        site: where the webhook is.
-        version: of the program that writes it; None for a configuration that is maintained by hand.
-        foreign: foreign terms to keep in the namespace selectors, by the name of the webhook.
+    Without a version, it is maintained by hand; `foreign` are terms to keep in the namespace selectors, by webhook.
     """
     annotations = {MATCHED_NAMES: wanted.matched_names.as_json}
     if version is not None:

@@ -122,10 +122,7 @@ RegistrationNotice: TypeAlias = Notice[RegistrationMatter]
 class RepairPace:
     """When the next repair of a kind may be made; seconds are monotonic.
 
-    Args:
-        shortest: the pause after the first repair; it doubles with each further one.
-        longest: the longest pause.
-        calm: seconds without a repair after which the next one counts as the first; longer than `longest`.
+    Pauses double up to the longest one, until none was needed for `calm` seconds, which is longer.
     """
 
     def __init__(self, shortest: float, longest: float, calm: float) -> None:
