@@ -369,7 +369,6 @@ class ProvidedPair:
             return False
         self._around.serving.swap(files[CERTIFICATE], files[KEY], now, self._names, cas or None)
         self.ca, self._version = ca, snapshot.version
-        self._notices.keep(())
         self.served.set()
         self._notices.tell(CertificateMatter.SERVED, _served(chain[0]))
         if before not in {None, ca}:
@@ -427,7 +426,6 @@ class ClientCAs:
                 self._serving.require_client_certificates(content)
             except UnusablePairError as error:
                 raise UnusablePairError(str(error), f"in {self._file}: the previous CAs stay in force") from None
-            self._notices.keep(())
             what = f"clients need a certificate under one of the CAs that are now in {self._file}"
             self._notices.tell(CertificateMatter.CLIENTS, what)
         return True

@@ -86,7 +86,8 @@ async def test_rsa_chain_with_an_intermediate(tmp_path: Path) -> None:
     mount = Mount(tmp_path)
     leaf = rsa_leaf(INTERMEDIATE, NOW)
     mount.mount(files(leaf, COMPANY, INTERMEDIATE))
-    await mount.outside.start()
+    assert await mount.outside.start()
+    assert await mount.outside.start()
     assert mount.serving.certificate == x509.load_pem_x509_certificate(leaf[0])
     assert mount.published[-1] == COMPANY.certificate_pem
     assert mount.outside.ca == COMPANY.certificate
