@@ -24,7 +24,6 @@ class Notices(Generic[Matter]):
         self._lasting: dict[Matter, int] = {}
 
     def tell(self, matter: Matter, message: str) -> None:
-        """Tell what happens once."""
         self._send(Notice(matter, message))
 
     def tell_once(self, matter: Matter, message: str) -> None:

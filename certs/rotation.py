@@ -86,7 +86,6 @@ class State:
         return None if pair is None else next((ca for ca in self.cas if signed_by(pair.certificate, ca)), None)
 
     def trusting(self, *cas: x509.Certificate) -> Self:
-        """It with further CAs."""
         return replace(self, cas=in_order([*self.cas, *cas]))
 
     def files(self) -> dict[str, bytes]:

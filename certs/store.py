@@ -72,20 +72,17 @@ class Directory:
     _seen: str | None = field(default=None, init=False)
 
     async def read(self) -> Snapshot:
-        """Read all files."""
         snapshot = await asyncio.to_thread(self.read_blocking)
         self._seen = snapshot.version
         return snapshot
 
     async def write(self, files: Mapping[str, bytes], version: str) -> bool:
-        """Replace all files if the directory is still at a version; False if it is not."""
         written = await asyncio.to_thread(self.write_blocking, files, version)
         if written:
             self._seen = _version(files)
         return written
 
     async def changed(self) -> None:
-        """Return when the content differs from what was last read or written."""
         while True:
             await asyncio.sleep(self.poll)
             if (await asyncio.to_thread(self.read_blocking)).version != self._seen:

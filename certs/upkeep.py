@@ -340,11 +340,9 @@ class ProvidedPair:
         """Do nothing: the directory is read every two seconds anyway."""
 
     async def is_current(self) -> bool:
-        """Whether the directory contains no CAs but those published last."""
         return await _is_at(self._directory, self._version)
 
     async def run(self) -> None:
-        """Follow the directory until cancelled."""
         await _follow_files(self.start, self._notices, self._directory.poll)
 
     async def start(self) -> bool:
@@ -406,7 +404,6 @@ class ClientCAs:
         self._seen = serving.client_cas
 
     async def run(self) -> None:
-        """Follow the file until cancelled."""
         await _follow_files(self.reconcile, self._notices, self._poll)
 
     async def reconcile(self) -> bool:

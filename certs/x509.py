@@ -117,7 +117,6 @@ class Pair:
 
     @property
     def not_after(self) -> dt.datetime:
-        """The end of its validity, in UTC."""
         return self.certificate.not_valid_after_utc
 
     def valid_at(self, moment: dt.datetime) -> bool:

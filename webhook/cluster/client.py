@@ -213,9 +213,7 @@ class Api(Protocol):
         """
         ...
 
-    async def close(self) -> None:
-        """Close all connections."""
-        ...
+    async def close(self) -> None: ...
 
 
 MAX_UNREAD: Final = 1024
@@ -416,7 +414,6 @@ class NamedObject:
     path: str
 
     async def read(self) -> Object | None:
-        """Read it; None if there is none."""
         answer = await self.api.request("GET", self.path)
         return None if answer.status == HTTPStatus.NOT_FOUND else answer.object()
 

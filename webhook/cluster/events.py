@@ -116,7 +116,6 @@ class EventQueue:
         self._failed = False
 
     def put(self, subject: Subject, reason: str, message: str, type_: Type = "Warning") -> None:
-        """Have an Event written."""
         key = subject.kind, subject.namespace, subject.name, reason
         self._waiting.put(key, (subject, type_, reason, shortened(message, MAX_MESSAGE)))
         self._wake.set()

@@ -85,11 +85,9 @@ class SecretStore:
 
     @property
     def place(self) -> str:
-        """The Secret's name in messages."""
         return self._place
 
     async def read(self) -> Snapshot:
-        """Read the Secret; an empty one counts as an empty store."""
         await self._remember(self._object.read())
         encoded = self._found.get("data") or {}
         try:
@@ -101,7 +99,6 @@ class SecretStore:
         return Snapshot(files or None, self._version)
 
     async def write(self, files: Mapping[str, bytes], version: str) -> bool:
-        """Replace all files if the Secret is still at a version; False if it is not."""
         if version != self._version:
             return False
         if version == _ABSENT and not await self._create():

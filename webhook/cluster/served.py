@@ -42,7 +42,6 @@ class ImageVolumes:
         self.known = asyncio.Event()
 
     async def run(self) -> None:
-        """Ask until cancelled."""
         while True:
             try:
                 version = await read_object(self._api, "/version", _Version)

@@ -123,7 +123,6 @@ class Item(View, frozen=True):
 
     @property
     def place(self) -> str:
-        """With its namespace."""
         return f"{self.metadata.namespace}/{self.name}"
 
     @property
@@ -148,7 +147,6 @@ class Item(View, frozen=True):
 
     @property
     def is_installer(self) -> bool:
-        """Whether it installs our shim on nodes."""
         return INSTALLER in self.labels.items()
 
     @property
@@ -174,7 +172,6 @@ class ClusterReader:
 
     @reads("the ConfigMaps", "get and list configmaps in {release}")
     async def outcome(self) -> PolicyOutcome:
-        """The policy of the release's ConfigMaps, and the verdicts on them."""
         return await policy_now(self.api, self.release)
 
     @remembered
@@ -187,7 +184,6 @@ class ClusterReader:
 
     @reads("the {0.noun}s", "list {0.plural}.admissionregistration.k8s.io")
     async def configurations(self, kind: ConfigurationKind) -> list[Object]:
-        """All webhook configurations of a kind, in no order."""
         return await list_objects(self.api, kind.collection, Object)
 
     async def configuration(self, kind: ConfigurationKind) -> Object | None:
@@ -225,7 +221,6 @@ class ClusterReader:
 
     @reads("the nodes", "list nodes")
     async def nodes(self) -> list[Item]:
-        """Every node."""
         return await list_objects(self.api, "/api/v1/nodes", Item)
 
     @reads("the DaemonSets", "list daemonsets.apps")

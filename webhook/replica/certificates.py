@@ -63,7 +63,6 @@ class Certificates:
         self._around = Surroundings(tls, lambda: self._trust, self._publish, self._tell)
 
     def keep(self, store: Store, rules: Rules) -> None:
-        """Renew the certificates in a store, and serve its serving certificate."""
         self.upkeep = Rotator(store, rules, self._around)
 
     def follow(self, directory: Directory, names: Collection[str]) -> None:
@@ -83,7 +82,6 @@ class Certificates:
             self.upkeep.check()
 
     async def run(self) -> None:
-        """Renew the certificates until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             if self.upkeep is not None:
                 tasks.create_task(self.upkeep.run())
@@ -91,7 +89,6 @@ class Certificates:
                 tasks.create_task(self._clients.run())
 
     async def served(self) -> None:
-        """Return once a certificate is served."""
         if self.upkeep is not None:
             await self.upkeep.served.wait()
 
@@ -105,7 +102,6 @@ class Certificates:
         return found if found is None or not self._trouble else f"{found}; {self._trouble}"
 
     def metrics(self) -> Iterator[Metric]:
-        """The certificates in use, rotations and failures, for Prometheus."""
         shown = list(self._shown())
         ends = ((kind, certificate.not_valid_after_utc.timestamp()) for kind, certificate in shown)
         what = "Until when a certificate is valid, as Unix time."

@@ -224,13 +224,11 @@ class InCluster:
             self._each(Writer.check)
 
     async def synced(self) -> None:
-        """Return once every namespace, the policy of the cluster and what it serves are known."""
         await self._image_volumes.known.wait()
         await self._namespaces.reflector.synced.wait()
         await self._live.ready.wait()
 
     def closed(self) -> str | None:
-        """Why no review can be answered yet; None for good once everything was read."""
         if not self._namespaces.reflector.synced.is_set():
             return "the namespaces of the cluster are not known yet"
         if not self._image_volumes.known.is_set():
@@ -238,23 +236,19 @@ class InCluster:
         return None if self._live.ready.is_set() else "the policy of the cluster is not known yet"
 
     def serves_image_volumes(self) -> bool:
-        """Whether its API server does, by its version."""
         return self._image_volumes.served
 
     def lookup(self, name: str) -> Namespace | None:
-        """The stored namespace; None if it is unknown: `fetch` it."""
         found = self._namespaces.lookup(name)
         return None if found is None else _namespace(found)
 
     async def fetch(self, name: str) -> Namespace:
-        """Request a namespace that the watch has not shown yet; a `NotNowError` if the API server does not answer."""
         try:
             return _namespace(await self._namespaces.fetch(name))
         except ApiError as error:
             raise NotNowError(f"namespace {name} is not known yet") from error
 
     def contradicts_call(self, namespace: Namespace) -> bool:
-        """Whether a call is for a namespace for which, as far as is known, API servers do not call."""
         policy = self.current.policy
         return not opted_in(namespace, policy) and namespace.name not in policy.never_touched
 
@@ -277,7 +271,6 @@ class InCluster:
         return found
 
     async def judge_config_map(self, namespace: str, data: Mapping[str, Any]) -> Decision | None:
-        """Judge a ConfigMap that is about to be stored; None if it contains no document, or cannot be decoded."""
         try:
             candidate = config_map(msgspec.convert(data, StoredConfigMap))
         except msgspec.ValidationError:
@@ -296,7 +289,6 @@ class InCluster:
         return Decision(allowed=True, reason=Reason.DOCUMENT_UNUSED if found else Reason.ALREADY_RIGHT, warnings=found)
 
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
-        """Whether another replica knows keys of this pod that this one does not know yet."""
         registered = self._mutating.registered
         if registered is None or registered.digest == policy.digest or not opted_in(namespace, policy):
             return False
@@ -306,18 +298,15 @@ class InCluster:
         return known_to_peers(names, keys, policy, self._matched_names, registered)
 
     def recent(self, namespace: Namespace, policy: Policy) -> Iterator[tuple[Namespace, Policy]]:
-        """What a pod that is created now may have been changed for, here or by another replica."""
         since = time.monotonic() - IN_FLIGHT
         policies = [policy, *(each for at, each in self._replaced if at >= since)]
         namespaces = [namespace, *map(_namespace, self._namespaces.replaced(namespace.name, since))]
         return itertools.product(namespaces, policies)
 
     def has(self, namespace: str, decision: Decision) -> bool:
-        """Whether the templates of a changed pod's claims are known to be there."""
         return self._claim_templates is not None and self._claim_templates.known(namespace, decision.objects)
 
     async def provide(self, namespace: str, decision: Decision) -> Decision:
-        """Create the templates of a changed pod's claims; a denial if that is refused, or not switched on."""
         why = "this webhook creates no ResourceClaimTemplates: install the chart with claims.enabled"
         if self._claim_templates is not None:
             try:
@@ -329,12 +318,10 @@ class InCluster:
         return denied(Finding(Reason.CLAIM_REFUSED, f"the pod's claim cannot be made: {why}"))
 
     def _templates_of(self, metadata: ObjectMetadata) -> list[ClaimTemplate]:
-        """The templates that a pod needs, as its status says."""
         own = claims_in_status(Metadata(annotations=metadata.annotations), self.current.policy)
         return [each.template for each in own.values()]
 
     def tell_owner(self, namespace: str, pod: Pod, decision: Decision, policy: Policy) -> None:
-        """Have an Event written about the workload of a pod that is denied, or gets what its author did not write."""
         owner = owner_of(pod)
         if self._owner_events is None or owner is None:
             return
@@ -348,7 +335,6 @@ class InCluster:
             self._owner_events.put(WorkloadEvent(namespace, owner, "PodsChanged", message, "Normal"))
 
     def metrics(self) -> Iterator[Metric]:
-        """What is followed, for Prometheus."""
         ages: dict[str, list[float]] = {}
         for name, reflector in self._reflectors():
             if reflector.age is not None:
@@ -370,7 +356,6 @@ class InCluster:
             yield counter("vgpu_webhook_claim_templates", what, ("result",), self._claim_templates.counts.items())
 
     def _followed(self) -> dict[str, Reflector[Any, Any]]:
-        """What is followed here, by the name in metrics."""
         followed: dict[str, Reflector[Any, Any]] = {
             "namespaces": self._namespaces.reflector,
             "registration": self._registrations,
@@ -383,7 +368,6 @@ class InCluster:
         return followed
 
     def _reflectors(self) -> Iterator[tuple[str, Reflector[Any, Any]]]:
-        """All reflectors, by the name in metrics."""
         yield from self._followed().items()
         yield from (("configmaps", reflector) for reflector in self._live.reflectors)
         if self._claim_templates is not None:
@@ -391,7 +375,6 @@ class InCluster:
             yield "pods", self._claim_templates.pods
 
     def bugs(self) -> int:
-        """How many unforeseen errors there were about what is followed."""
         templates = self._claim_templates
         return sum(reflector.bugs for _, reflector in self._reflectors()) + (0 if templates is None else templates.bugs)
 

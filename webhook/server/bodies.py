@@ -28,12 +28,10 @@ class ReviewAnswer(web.StreamResponse):
 
     @property
     def prepared(self) -> bool:
-        """Whether it was written."""
         return self._sent
 
     @property
     def keep_alive(self) -> bool:
-        """Whether the connection serves further requests."""
         return self._persists
 
     async def prepare(self, request: web.BaseRequest) -> None:

@@ -191,7 +191,6 @@ class Connections:
         connection.drop_header()
 
     async def run(self) -> None:
-        """Sweep forever."""
         while True:
             await asyncio.sleep(self._pause)
             self.sweeps += 1
@@ -210,7 +209,6 @@ class Connections:
             connection.dismiss()
 
     def abort(self, connections: "Iterable[HttpProtocol] | None" = None) -> None:
-        """Drop connections, by default all of them."""
         for connection in tuple(self.open if connections is None else connections):
             connection.abort()
 
@@ -306,7 +304,6 @@ class HttpProtocol(web.RequestHandler):
         return True
 
     def abort(self) -> None:
-        """Drop the connection."""
         if self._wire is not None:
             self._wire.abort()
         elif self.opening is not None:

@@ -139,7 +139,6 @@ class Lifecycle:
         self._requested.set()
 
     async def wait(self) -> None:
-        """Return once the end was requested."""
         await self._requested.wait()
 
     async def drain(self, *, grace: float, in_flight: InFlight, limits: Limits, log: FilteringBoundLogger) -> None:

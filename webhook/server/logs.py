@@ -40,7 +40,6 @@ class Lines:
         self._file = file
 
     def msg(self, line: bytes) -> None:
-        """Write a line of any level."""
         try:
             self._file.write(line + b"\n")
             self._file.flush()
@@ -106,7 +105,6 @@ class ReviewLines:
         self._suppressed = 0
 
     def passes(self) -> bool:
-        """Whether the next review gets a line."""
         if self._throttle.passes(None) is not None:
             return True
         if not self._suppressed:

@@ -111,13 +111,11 @@ class Metrics(Collector):
         self._registry.register(self)
 
     def review(self, series: Series, seconds: float, size: int) -> None:
-        """Count one review."""
         self._reviews[series] = self._reviews.get(series, 0) + 1
         self._seconds.add(seconds)
         self._bytes.add(size)
 
     def noted(self, reasons: Sequence[str]) -> None:
-        """Count the notes on one review, by the names of their reasons."""
         for reason in reasons:
             self._notes[reason] = self._notes.get(reason, 0) + 1
 
@@ -133,19 +131,15 @@ class Metrics(Collector):
         self._in_namespaces[series] = self._in_namespaces.get(series, 0) + 1
 
     def bug(self) -> None:
-        """Count a review that failed because of a bug."""
         self._bugs += 1
 
     def http_error(self, status: int) -> None:
-        """Count a request that was answered with an HTTP error."""
         self._http_errors[status] = self._http_errors.get(status, 0) + 1
 
     def also(self, others: Callable[[], Iterator[Metric]]) -> None:
-        """Add metrics that another module counts."""
         self._others.append(others)
 
     def also_bugs(self, others: Callable[[], int]) -> None:
-        """Add bugs that another module counts."""
         self._bugs_beside.append(others)
 
     def validation(self, series: Series, _seconds: float, _size: int) -> None:
@@ -155,11 +149,9 @@ class Metrics(Collector):
         self._validations[key] = self._validations.get(key, 0) + 1
 
     def text(self) -> bytes:
-        """Format all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics, as the library requires."""
         what = "Reviews by outcome, reason (docs/codes.md) and the vendor of the request."
         yield counter("vgpu_webhook_reviews", what, ("outcome", "reason", "vendor"), self._reviews.items())
         what = "Reviews of what is about to be stored, by outcome and reason (docs/codes.md)."

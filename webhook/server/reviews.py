@@ -138,17 +138,14 @@ class Knowledge:
         return found
 
     def context(self, namespace: Namespace, user: str) -> Context:
-        """Return the circumstances of a decision."""
         served = self.peers is None or self.peers.serves_image_volumes()
         return Context(namespace, self.pod_security_default, user, served)
 
     async def context_of(self, request: ReviewHead) -> Context:
-        """Return those of a review."""
         name = namespace_of(request)
         return self.context(self.namespace(name) or await self.requested(name), request.user_info.username)
 
     async def provide(self, namespace: str, decision: Decision) -> Decision:
-        """Create the objects that a changed pod needs; return the decision, or a denial if they cannot be."""
         return _NO_TEMPLATES if self.peers is None else await self.peers.provide(namespace, decision)
 
     def _contradicts_call(self, namespace: Namespace) -> bool:
@@ -170,7 +167,6 @@ class Journal:
     metrics: Metrics | None = None
 
     def note(self, review: Review, pod: Pod, decision: Decision) -> None:
-        """Log and count a decision."""
         if self.metrics is not None:
             if decision.noted:
                 self.metrics.noted(decision.noted)
@@ -447,7 +443,6 @@ class Reviews:
     log: FilteringBoundLogger
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request."""
         in_flight = self.in_flight
         in_flight.reviews += 1
         size = 0
@@ -530,7 +525,6 @@ class Described:
         return self.known.get(name) or _opted_in(name, self.opt_in)
 
     async def fetch(self, name: str) -> Namespace:
-        """Return what `lookup` returns: there is no other source."""
         return self.lookup(name)
 
 

@@ -332,7 +332,6 @@ class PolicyOutcome:
 
     @property
     def has_settings(self) -> bool:
-        """Whether there is a settings document."""
         return any(verdict.kind == "settings" for verdict in self.verdicts)
 
     @property

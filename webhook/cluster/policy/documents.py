@@ -279,7 +279,6 @@ class Verdict:
 
     @property
     def accepted(self) -> bool:
-        """Whether the document is in force."""
         return not self.problems
 
     @property

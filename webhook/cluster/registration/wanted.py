@@ -128,12 +128,10 @@ class ConfigurationKind:
 
     @property
     def plural(self) -> str:
-        """The name of the resource."""
         return f"{self.kind.lower()}s"
 
     @property
     def collection(self) -> str:
-        """The path of all objects of the kind."""
         return f"/apis/{API_VERSION}/{self.plural}"
 
 
@@ -212,7 +210,6 @@ class Wanted:
 
     @property
     def webhooks(self) -> tuple[Webhook, ...]:
-        """The webhooks that are on."""
         return tuple(each for each in self.kind.webhooks if each.subject is None or each.subject in self.subjects)
 
 

@@ -111,7 +111,6 @@ class RegistrationMatter(enum.Enum):
 
     @property
     def warning(self) -> bool:
-        """Whether an operator should look at it."""
         return self not in {RegistrationMatter.WRITTEN, RegistrationMatter.FOREIGN, RegistrationMatter.REMOVED}
 
 
@@ -135,7 +134,6 @@ class RepairPace:
         return 0 if at - self._last >= self._calm else self._pauses.failures
 
     def made(self, at: float) -> None:
-        """Count a repair."""
         if not self.count_in_a_row(at):
             self._pauses.reset()
         self._last, self._next = at, at + self._pauses.failed()
