@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from webhook.bounded import ENTRY, Bounded, deep_size
+from webhook.cluster.bounded import ENTRY, Bounded, deep_size
 from webhook.quantity import MIB
 
 from .filled import MEMORIES

@@ -11,8 +11,8 @@ import pytest
 import structlog
 
 from tests.waiting import PATIENCE, alongside, until, until_told
-from webhook.bounded import deep_size
 from webhook.cluster import claims, connection
+from webhook.cluster.bounded import deep_size
 from webhook.cluster.claims import KEPT, RESOURCE, UNUSED, ClaimTemplates, RefusedError
 from webhook.cluster.client import Answer, Api
 from webhook.cluster.connection import connect

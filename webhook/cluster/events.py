@@ -20,7 +20,7 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from certs.notices import Backoff
-from webhook.bounded import Bounded
+from webhook.cluster.bounded import Bounded
 from webhook.cluster.client import RETRY_PAUSES, Api, ApiError, is_temporary, read_as, read_object
 from webhook.mapping.notation import MAX_KEY
 from webhook.pod import OwnerReference

@@ -22,7 +22,7 @@ from urllib.parse import quote
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from webhook.bounded import Bounded
+from webhook.cluster.bounded import Bounded
 from webhook.cluster.client import Api, ApiError, ObjectMetadata, StatusError, read_object
 from webhook.cluster.reflector import Reflector, WatchConfig
 from webhook.cluster.shared_requests import SharedRequests

@@ -24,7 +24,7 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from certs.notices import Backoff
-from webhook.bounded import Bounded
+from webhook.cluster.bounded import Bounded
 from webhook.cluster.client import (
     MAX_UNREAD,
     PAGE,

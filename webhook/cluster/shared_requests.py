@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Generic, TypeVar
 
-from webhook.bounded import Bounded, deep_size
+from webhook.cluster.bounded import Bounded, deep_size
 from webhook.quantity import MIB
 
 T = TypeVar("T")

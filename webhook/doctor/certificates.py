@@ -22,8 +22,8 @@ from webhook.cluster.client import Object, StatusError, each_at, found_at, list_
 from webhook.cluster.registration.stored import annotations_of, bundle_of, webhooks_of
 from webhook.cluster.registration.wanted import AUDIT, ENFORCE, KINDS, MUTATING, NAME, PORT, ServiceReference
 from webhook.cluster.secret import NAME as SECRET
+from webhook.doctor.cluster import address_of, logs, where_none_acts
 from webhook.doctor.reading import ClusterReader, Item, read_or, reads, remembered, tried
-from webhook.doctor.replicas import address_of, logs, where_none_acts
 from webhook.doctor.result import Result, UnansweredError, counted, error, ok, warning
 from webhook.labels import WRITTEN_BY
 from webhook.pod import View

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import Final, TypeAlias
 
-from webhook.doctor import certificates, claims, cluster, nodes, pods, registration, replicas
+from webhook.doctor import certificates, claims, cluster, nodes, pods, registration
 from webhook.doctor.reading import ClusterReader, tried
 from webhook.doctor.result import Check, Level, Result, UnansweredError, unanswered
 
@@ -14,7 +14,7 @@ CHECKS: Final[tuple[ClusterCheck, ...]] = (
     # First: where no node offers what pods get, nothing else that works helps them.
     Check("resources", "target", nodes.resources),
     Check("api-server", "cluster", cluster.server),
-    Check("replicas", "cluster", replicas.replicas),
+    Check("replicas", "cluster", cluster.replicas),
     Check("mappings", "cluster", cluster.mappings),
     Check("events", "cluster", cluster.reported),
     Check("registration", "registration", registration.registered),

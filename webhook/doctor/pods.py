@@ -14,9 +14,9 @@ from webhook.admission.survey import unread_keys
 from webhook.cluster.client import ApiError, Object
 from webhook.cluster.registration.names import carries_name, matched_names_of
 from webhook.cluster.registration.wanted import AUDIT, ENFORCE, PODS
+from webhook.doctor.cluster import logs, where_none_acts
 from webhook.doctor.nodes import targets
 from webhook.doctor.reading import ClusterReader, as_dry_run, told_by, tried, unread
-from webhook.doctor.replicas import logs, where_none_acts
 from webhook.doctor.result import Result, UnansweredError, counted, error, first_of, listed, ok, warning
 from webhook.labels import MODE, STATUS
 from webhook.mapping.model.policy import Policy

@@ -30,8 +30,8 @@ from webhook.cluster.registration.wanted import (
     wanted_by,
 )
 from webhook.doctor.certificates import stored
+from webhook.doctor.cluster import deployment, logs, printed, where_none_acts
 from webhook.doctor.reading import ClusterReader, moment, read_or, remembered, tried
-from webhook.doctor.replicas import deployment, logs, printed, where_none_acts
 from webhook.doctor.result import Level, Result, UnansweredError, error, listed, ok, warning
 from webhook.labels import KEEP_SELECTORS
 

@@ -164,6 +164,11 @@ class InCluster:
                 api, log, self._templates_of, most=lambda: self.current.policy.settings.templates_per_namespace
             )
         self._live = LivePolicy(api, self.release_namespace, log, self._events, in_force=self._in_force, owner=WEBHOOK)
+        self._awaited = {
+            "the namespaces of the cluster are": self._namespaces.reflector.synced,
+            "the version of the API server is": self._image_volumes.known,
+            "the policy of the cluster is": self._live.ready,
+        }
         # A directory may have been read already.
         self.site = replace(self.site, ca_bundle=self.certificates.bundle or self.site.ca_bundle)
         self._mutating = self._writer(wanted_by(builtin, MUTATING), None)
@@ -224,16 +229,11 @@ class InCluster:
             self._each(Writer.check)
 
     async def synced(self) -> None:
-        await self._image_volumes.known.wait()
-        await self._namespaces.reflector.synced.wait()
-        await self._live.ready.wait()
+        for known in self._awaited.values():
+            await known.wait()
 
     def closed(self) -> str | None:
-        if not self._namespaces.reflector.synced.is_set():
-            return "the namespaces of the cluster are not known yet"
-        if not self._image_volumes.known.is_set():
-            return "the version of the API server is not known yet"
-        return None if self._live.ready.is_set() else "the policy of the cluster is not known yet"
+        return next((f"{what} not known yet" for what, known in self._awaited.items() if not known.is_set()), None)
 
     def serves_image_volumes(self) -> bool:
         return self._image_volumes.served

@@ -7,15 +7,14 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aiohttp import hdrs
-from prometheus_client.metrics_core import Metric
 from structlog.typing import FilteringBoundLogger
 
 from certs.rotation import BUNDLE, SETTLE, Rules
@@ -51,10 +50,12 @@ from webhook.server.reviews import (
     Knowledge,
     Mutation,
     NamespaceSource,
-    Peers,
     Reviews,
     Validation,
 )
+
+if TYPE_CHECKING:
+    from webhook.replica.in_cluster import InCluster
 
 MUTATE: Final = "/mutate"
 VALIDATE: Final = "/validate"
@@ -172,22 +173,6 @@ class Options:
     limits: Limits = field(default_factory=Limits)
 
 
-class Cluster(Peers, Protocol):
-    """The cluster around a server."""
-
-    def metrics(self) -> Iterator[Metric]:
-        """What is followed, for Prometheus."""
-
-    def bugs(self) -> int:
-        """How many unforeseen errors there were about what is followed."""
-
-    async def run(self, background: Background) -> None:
-        """Follow the cluster until cancelled."""
-
-    async def synced(self) -> None:
-        """Return once everything that reviews need is known."""
-
-
 @dataclass(frozen=True, slots=True)
 class Service:
     """The parts of a server: the engine and its input, certificates, and the log."""
@@ -200,7 +185,7 @@ class Service:
     log: FilteringBoundLogger
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     in_flight: InFlight = field(default_factory=InFlight)
-    cluster: Cluster | None = None
+    cluster: "InCluster | None" = None
 
 
 @dataclass(frozen=True, slots=True)
