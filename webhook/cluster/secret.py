@@ -20,15 +20,7 @@ from certs.rotation import CERTIFICATE, FILES, KEY, ROTATE
 from certs.store import Snapshot
 from certs.x509 import StoreError
 from webhook import labels
-from webhook.cluster.client import (
-    Api,
-    ApiError,
-    NamedObject,
-    Object,
-    ObjectMetadata,
-    StatusError,
-    owner_reference,
-)
+from webhook.cluster.client import Api, ApiError, NamedObject, Object, ObjectMetadata, StatusError, owner_reference
 from webhook.cluster.reflector import Reflector, WatchConfig
 
 NAME: Final = "vgpu-webhook-certificates"

@@ -414,10 +414,7 @@ def _bound(endpoint: Endpoint, *, reuse_port: bool) -> list[socket.socket]:
 
 
 async def _accept(
-    listener: socket.socket,
-    begin: Callable[[socket.socket], None],
-    connections: Connections,
-    log: FilteringBoundLogger,
+    listener: socket.socket, begin: Callable[[socket.socket], None], connections: Connections, log: FilteringBoundLogger
 ) -> None:
     """Accept connections until cancelled."""
     loop, throttle = asyncio.get_running_loop(), Throttle(1, MINUTE)

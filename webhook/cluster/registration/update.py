@@ -26,15 +26,7 @@ from webhook.cluster.registration.stored import (
     sentences,
     webhooks_of,
 )
-from webhook.cluster.registration.wanted import (
-    FAIL,
-    IGNORE,
-    NAME,
-    VALIDATING,
-    Site,
-    Wanted,
-    registration,
-)
+from webhook.cluster.registration.wanted import FAIL, IGNORE, NAME, VALIDATING, Site, Wanted, registration
 
 
 class Change(enum.Enum):
