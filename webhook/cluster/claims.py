@@ -41,7 +41,7 @@ from webhook.cluster.client import (
     pages,
     read_as,
 )
-from webhook.cluster.reflector import Reflector, WatchConfig
+from webhook.cluster.reflector import USUAL, Reflector, WatchConfig
 from webhook.cluster.shared_requests import SharedRequests
 from webhook.labels import CLAIM
 from webhook.mapping.document.settings import TEMPLATES
@@ -192,7 +192,7 @@ class ClaimTemplates:
     templates_in: Callable[[ObjectMetadata], Collection[ClaimTemplate]]
     _: KW_ONLY
     most: Callable[[], int] = lambda: TEMPLATES
-    config: WatchConfig | None = None
+    config: WatchConfig = USUAL
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
 
@@ -208,14 +208,17 @@ class ClaimTemplates:
         self._waiting: dict[str, dict[str, None]] = {}
         self._not_before: dict[str, float] = {}
         self._unused: dict[str, float] = {}
-        follow = partial(Reflector, self.api, query=SELECTOR, config=self.config, clock=self.clock, log=self._log)
+        follow = partial(Reflector, self.api, query=SELECTOR, config=self.config, clock=self.clock)
         self.templates: Reflector[_TemplateObject, _TemplateView] = follow(
             f"{GROUP}/{RESOURCE}",
             _TemplateObject,
             lambda each: _TemplateView(each.genuine, each.metadata.creation_timestamp),
+            self._log,
             changed=self._templates_changed,
         )
-        self.pods: Reflector[ClaimingPod, _PodView] = follow(PODS, ClaimingPod, _pod_view, changed=self._pods_changed)
+        self.pods: Reflector[ClaimingPod, _PodView] = follow(
+            PODS, ClaimingPod, _pod_view, self._log, changed=self._pods_changed
+        )
 
     def known(self, namespace: str, needed: Sequence[ClaimTemplate]) -> bool:
         """Whether templates are there, as they have to be; called for every pod that needs some."""

@@ -24,7 +24,7 @@ from structlog.typing import FilteringBoundLogger
 
 from webhook.cluster.bounded import Bounded
 from webhook.cluster.client import Api, ApiError, ObjectMetadata, StatusError, read_object
-from webhook.cluster.reflector import Reflector, WatchConfig
+from webhook.cluster.reflector import USUAL, Reflector, WatchConfig
 from webhook.cluster.shared_requests import SharedRequests
 from webhook.labels import ENABLED, PREFIX
 from webhook.quantity import MIB
@@ -70,7 +70,7 @@ class Namespaces:
     api: Api
     _log: FilteringBoundLogger
     _: KW_ONLY
-    config: WatchConfig | None = None
+    config: WatchConfig = USUAL
     clock: Callable[[], float] = time.monotonic
     changed: Callable[[], None] = lambda: None
 

@@ -15,7 +15,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final, Generic, Protocol, TypeVar
@@ -81,6 +81,9 @@ class WatchConfig:
     settled: float = 10.0
 
 
+USUAL: Final = WatchConfig()
+
+
 class WatchedObject(Protocol):
     """A msgspec struct with the fields of a kind that are decoded."""
 
@@ -114,63 +117,51 @@ def key_of(metadata: ObjectMetadata) -> str:
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 
 
+@dataclass(eq=False)
 class Reflector(Generic[T, V]):
     """Stores the part of each object of one kind that `view` returns.
 
-    Args:
+    Attributes:
         changed: called with the keys of what was added, changed or removed, after every list and every event; not for
             an object whose stored part is the same as before.
         replaced: called with the key and the stored part of an object that was changed, before `changed`.
         most: bytes of all stored parts; beyond them the namespace with the most, or the largest cluster-wide object, is not
             stored, as if it were not there.
-
-    Attributes:
         synced: set after the first complete list.
         last_contact: when the server last sent something, by `clock`; None if it never has.
         unreadable: how many objects could not be read, or not as a whole.
         bugs: how many unforeseen errors there were.
     """
 
-    def __init__(
-        self,
-        api: Api,
-        path: str,
-        kind: type[T],
-        view: Callable[[T], V],
-        log: FilteringBoundLogger,
-        *,
-        changed: Callable[[Collection[str]], None] = lambda _: None,
-        replaced: Callable[[str, V], None] = lambda _key, _view: None,
-        query: Mapping[str, str] | None = None,
-        most: int = MOST,
-        config: WatchConfig | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        chance: Callable[[], float] = random.random,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
+    _api: Api
+    _path: str
+    _kind: type[T]
+    _view: Callable[[T], V]
+    _log: FilteringBoundLogger
+    _: KW_ONLY
+    changed: Callable[[Collection[str]], None] = lambda _: None
+    replaced: Callable[[str, V], None] = lambda _key, _view: None
+    query: Mapping[str, str] = field(default_factory=dict)
+    most: int = MOST
+    config: WatchConfig = USUAL
+    clock: Callable[[], float] = time.monotonic
+    chance: Callable[[], float] = random.random
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def __post_init__(self) -> None:
         self.synced = asyncio.Event()
         self.last_contact: float | None = None
         self.unreadable = 0
         self.bugs = 0
-        self._api = api
-        self._path = path
-        self._changed = changed
-        self._replaced = replaced
-        self._query = dict(query or {})
-        self._config = config or WatchConfig()
-        self._clock = clock
-        self._chance = chance
-        self._sleep = sleep
-        self._log = log.bind(resource=path)
+        self._log = self._log.bind(resource=self._path)
         self._reader: ObjectReader[T, tuple[ObjectMetadata, V]] = ObjectReader(
-            path, kind, lambda each: (each.metadata, view(each))
+            self._path, self._kind, lambda each: (each.metadata, self._view(each))
         )
         self._unread: dict[str, str] = {}
-        self._most = most
         self._stored: Bounded[str, V] = self._nothing()
         self._overfull = False
         self._version: str | None = None
-        self._backoff = Backoff(self._config.first, self._config.longest, chance)
+        self._backoff = Backoff(self.config.first, self.config.longest, self.chance)
         self._trouble = ""
 
     @property
@@ -181,7 +172,7 @@ class Reflector(Generic[T, V]):
     @property
     def age(self) -> float | None:
         """Seconds since the server last sent something; None if it never has."""
-        return None if self.last_contact is None else self._clock() - self.last_contact
+        return None if self.last_contact is None else self.clock() - self.last_contact
 
     async def run(self) -> None:
         """List and watch until cancelled; no error ends it."""
@@ -195,7 +186,7 @@ class Reflector(Generic[T, V]):
                 if error.status not in RETRYABLE:
                     self._version = None
                 self._failed(str(error.status), error)
-                least = min(error.retry_after or 0.0, self._config.longest)
+                least = min(error.retry_after or 0.0, self.config.longest)
             except SilenceError as error:
                 # Perhaps nothing has changed; if the server is gone, the next attempt fails.
                 self._log.debug("watch_silent", error=str(error))
@@ -207,7 +198,7 @@ class Reflector(Generic[T, V]):
             except Exception as error:  # noqa: BLE001  (what is stored stays up to date)
                 self._version = None
                 self._bug(error)
-            await self._sleep(max(self._backoff.failed(), least))
+            await self.sleep(max(self._backoff.failed(), least))
 
     async def _list(self) -> str:
         """List all objects, and return the version of the list."""
@@ -215,8 +206,8 @@ class Reflector(Generic[T, V]):
         self._overfull = False
         version = ""
         unread: dict[str, str] = {}
-        async for page in pages(self._api, self._path, self._reader, self._query, self._config.page):
-            self.last_contact = self._clock()
+        async for page in pages(self._api, self._path, self._reader, self.query, self.config.page):
+            self.last_contact = self.clock()
             for metadata, view in page.items:
                 self._put(found, key_of(metadata), view)
             version = page.metadata.resource_version
@@ -230,22 +221,22 @@ class Reflector(Generic[T, V]):
 
     async def _watch(self, version: str) -> None:
         """Follow all events after a version until the server ends the watch."""
-        least, most = self._config.watch
-        lasting = least + int(self._chance() * (most - least))
+        least, most = self.config.watch
+        lasting = least + int(self.chance() * (most - least))
         query = {
-            **self._query,
+            **self.query,
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": version,
             "timeoutSeconds": str(lasting),
         }
-        watch = self._api.lines(self._path, query=query, seconds=lasting + GRACE, silence=self._config.silence)
+        watch = self._api.lines(self._path, query=query, seconds=lasting + GRACE, silence=self.config.silence)
         async with watch as lines:
-            self.last_contact = self._clock()
-            settling = asyncio.get_running_loop().call_later(self._config.settled, self._settled)
+            self.last_contact = self.clock()
+            settling = asyncio.get_running_loop().call_later(self.config.settled, self._settled)
             try:
                 async for line in lines:
-                    self.last_contact = self._clock()
+                    self.last_contact = self.clock()
                     self._version = self._apply(line) or self._version
             finally:
                 settling.cancel()
@@ -286,14 +277,14 @@ class Reflector(Generic[T, V]):
             self._tell((key, *self._put(self._stored, key, view)), before)
 
     def _nothing(self) -> Bounded[str, V]:
-        return Bounded(self._most, lambda key: key.partition("/")[0])
+        return Bounded(self.most, lambda key: key.partition("/")[0])
 
     def _put(self, stored: Bounded[str, V], key: str, view: V) -> list[str]:
         """Store a part, and return the keys of those that give way."""
         gone = stored.put(key, view)
         if gone and not self._overfull:
             self._overfull = True
-            self._log.warning("watch_overfull", bytes=self._most, left_out=gone[0])
+            self._log.warning("watch_overfull", bytes=self.most, left_out=gone[0])
         return gone
 
     def _replace(self, found: Bounded[str, V]) -> None:
@@ -307,8 +298,8 @@ class Reflector(Generic[T, V]):
     def _tell(self, keys: Collection[str], replaced: Mapping[str, V] = MappingProxyType({})) -> None:
         try:
             for key, view in replaced.items():
-                self._replaced(key, view)
-            self._changed(keys)
+                self.replaced(key, view)
+            self.changed(keys)
         except Exception as error:  # noqa: BLE001  (the next event is another matter)
             self._bug(error)
 

@@ -10,6 +10,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Awaitable, Mapping
+from dataclasses import KW_ONLY, InitVar, dataclass
 from http import HTTPStatus
 from typing import Final, TypeVar
 
@@ -21,7 +22,7 @@ from certs.store import Snapshot
 from certs.x509 import StoreError
 from webhook import labels
 from webhook.cluster.client import Api, ApiError, NamedObject, Object, ObjectMetadata, StatusError, owner_reference
-from webhook.cluster.reflector import Reflector, WatchConfig
+from webhook.cluster.reflector import USUAL, Reflector, WatchConfig
 
 NAME: Final = "vgpu-webhook-certificates"
 TYPE: Final = "kubernetes.io/tls"
@@ -42,42 +43,35 @@ class Seen(msgspec.Struct, frozen=True):
     metadata: ObjectMetadata
 
 
+@dataclass(eq=False)
 class SecretStore:
     """One Secret as a `certs.store.Store`; `changed` returns only while `reflector` runs. A ClusterRole may own it."""
 
-    def __init__(
-        self,
-        api: Api,
-        namespace: str,
-        name: str,
-        log: FilteringBoundLogger,
-        *,
-        owner: str | None = None,
-        config: WatchConfig | None = None,
-    ) -> None:
-        self._api = api
-        self._owner = owner
-        self._name = name
-        collection = f"/api/v1/namespaces/{namespace}/secrets"
-        self._object = NamedObject(api, f"{collection}/{name}")
-        self._place = f"secret {namespace}/{name}"
+    api: Api
+    namespace: str
+    name: str
+    log: InitVar[FilteringBoundLogger]
+    _: KW_ONLY
+    owner: str | None = None
+    config: WatchConfig = USUAL
+
+    def __post_init__(self, log: FilteringBoundLogger) -> None:
+        collection = f"/api/v1/namespaces/{self.namespace}/secrets"
+        self.place = f"secret {self.namespace}/{self.name}"
+        self._object = NamedObject(self.api, f"{collection}/{self.name}")
         self._found: Object = {}
         self._version = _ABSENT
         self._changed = asyncio.Event()
         self.reflector: Reflector[Seen, str] = Reflector(
-            api,
+            self.api,
             collection,
             Seen,
             lambda seen: seen.metadata.resource_version,
             log,
             changed=lambda _: self._changed.set(),
-            query={"fieldSelector": f"metadata.name={name}"},
-            config=config,
+            query={"fieldSelector": f"metadata.name={self.name}"},
+            config=self.config,
         )
-
-    @property
-    def place(self) -> str:
-        return self._place
 
     async def read(self) -> Snapshot:
         await self._remember(self._object.read())
@@ -85,7 +79,7 @@ class SecretStore:
         try:
             files = {name: base64.b64decode(encoded[name]) for name in FILES if encoded.get(name)}
         except (binascii.Error, ValueError, TypeError):
-            raise StoreError(self._place, "contains a value that is not base64") from None
+            raise StoreError(self.place, "contains a value that is not base64") from None
         if request := _annotations(self._found).get(labels.ROTATE):
             files[ROTATE] = str(request).encode()
         return Snapshot(files or None, self._version)
@@ -115,11 +109,11 @@ class SecretStore:
 
     async def _create(self) -> bool:
         """Apply an empty Secret; False if there is one with content."""
-        owner = await self._answer(owner_reference(self._api, self._owner))
+        owner = await self._answer(owner_reference(self.api, self.owner))
         empty = {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {"name": self._name, **({} if owner is None else {"ownerReferences": [owner]})},
+            "metadata": {"name": self.name, **({} if owner is None else {"ownerReferences": [owner]})},
             "type": TYPE,
             "data": {CERTIFICATE: "", KEY: ""},
         }
@@ -134,7 +128,7 @@ class SecretStore:
         try:
             self._version = _ABSENT if found is None else str(found["metadata"]["resourceVersion"])
         except (KeyError, TypeError):
-            raise StoreError(self._place, "the API server's answer is not a Secret") from None
+            raise StoreError(self.place, "the API server's answer is not a Secret") from None
         self._found = found or {}
         return found is not None
 
@@ -142,9 +136,9 @@ class SecretStore:
         try:
             return await request
         except StatusError as error:
-            raise StoreError(self._place, _why(error)) from None
+            raise StoreError(self.place, _why(error)) from None
         except ApiError as error:
-            raise StoreError(self._place, str(error)) from error
+            raise StoreError(self.place, str(error)) from error
 
 
 def _annotations(secret: Object) -> dict[str, str]:
