@@ -391,20 +391,21 @@ class ProvidedPair:
         return None
 
 
+@dataclass(eq=False)
 class ClientCAs:
     """Requires client certificates under the CAs in a file, and follows the file."""
 
-    def __init__(
-        self, file: Path, serving: Serving, send: Callable[[CertificateNotice], None], poll: float = POLL
-    ) -> None:
-        self._file = file
-        self._serving = serving
-        self._notices = Notices(send)
-        self._poll = poll
-        self._seen = serving.client_cas
+    _file: Path
+    _serving: Serving
+    _send: Callable[[CertificateNotice], None]
+    poll: float = POLL
+
+    def __post_init__(self) -> None:
+        self._notices = Notices(self._send)
+        self._seen = self._serving.client_cas
 
     async def run(self) -> None:
-        await _follow_files(self.reconcile, self._notices, self._poll)
+        await _follow_files(self.reconcile, self._notices, self.poll)
 
     async def reconcile(self) -> bool:
         """Read the file, use its content if it has not changed since the last read, and return whether it is in force.
