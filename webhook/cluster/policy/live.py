@@ -195,7 +195,7 @@ class LivePolicy:
         if any(record.texts.get(name, text) != text for name, text in remembered.items() if name not in in_force):
             self._compile_again()
         else:
-            self._report_invalid(frozenset())
+            self._tell_invalid(frozenset())
 
     async def _compile_repeatedly(self) -> None:
         while True:
@@ -217,7 +217,7 @@ class LivePolicy:
         async with self._compiling:
             invalid = await asyncio.to_thread(invalid_in, adopted, self._last_good, self._memo)
         if adopted:
-            self._report_invalid(invalid)
+            self._tell_invalid(invalid)
         valid = {name: text for name, text in adopted.items() if name not in invalid}
         self._last_good = {**self._last_good, **valid}
         present = self._present()
@@ -245,11 +245,11 @@ class LivePolicy:
         if not outcome.has_settings and (before is None or before.has_settings):
             self._log.warning("settings_missing", bare_devices="whole")
         self.ready.set()
-        self._report_verdicts(outcome.verdicts)
+        self._tell_verdicts(outcome.verdicts)
         if self.faults.invalid & outcome.in_force or before is None or before.accepted != outcome.accepted:
             self._unstored.set()
 
-    def _report_verdicts(self, verdicts: Iterable[Verdict]) -> None:
+    def _tell_verdicts(self, verdicts: Iterable[Verdict]) -> None:
         """Tell what is new: documents that are rejected, or accepted again."""
         before, self._verdicts = self._verdicts, {verdict.config_map.name: verdict for verdict in verdicts}
         for name, verdict in self._verdicts.items():
@@ -281,7 +281,7 @@ class LivePolicy:
             message = f"In force: {verdict.instead}. {'; '.join(map(str, verdict.problems))}"
             self.events.put(subject, f"{kind}Rejected", message)
 
-    def _report_invalid(self, names: frozenset[str]) -> None:
+    def _tell_invalid(self, names: frozenset[str]) -> None:
         self.faults = replace(self.faults, invalid=names)
         if names:
             self._log.warning("last_good_invalid", config_maps=sorted(names))

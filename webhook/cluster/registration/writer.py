@@ -302,7 +302,7 @@ class Writer:
         if repair and (wait := pace.wait(self.clock())) > 0:
             self.as_desired = not now.urgent
             if pace.count_in_a_row(self.clock()) >= CONTESTED:
-                self._report_contested(now, change)
+                self._tell_contested(now, change)
             return wait
         written = await (self._create if now.stored.object is None else self._object.replace)(configuration)
         if written is None:
@@ -310,7 +310,7 @@ class Writer:
         if repair:
             self.repairs[change] += 1
             pace.made(self.clock())
-            self._report_repaired(now, change, first=pace.count_in_a_row(self.clock()) == 1)
+            self._tell_repaired(now, change, first=pace.count_in_a_row(self.clock()) == 1)
         self._observe(written)
         self._notices.forget(RegistrationMatter.WRITTEN, RegistrationMatter.REMOVED)
         deed = "brought up to date" if change is Change.REPAIRED and not repair else change.value
@@ -335,7 +335,7 @@ class Writer:
         answered = self._failing_open and not fails_open(configuration, now.wanted)
         return not answered and not (last.held and not now.held)
 
-    def _report_repaired(self, now: Pass, change: Change, *, first: bool) -> None:
+    def _tell_repaired(self, now: Pass, change: Change, *, first: bool) -> None:
         """Report changes by others, but not those of replicas with different policies."""
         if change not in {Change.CREATED, Change.REPAIRED}:
             return
@@ -344,7 +344,7 @@ class Writer:
         if deed := now.deed():
             self._notices.tell_once(RegistrationMatter.REPAIRED, f"{self._subject} was {deed} and has been repaired")
 
-    def _report_contested(self, now: Pass, change: Change) -> None:
+    def _tell_contested(self, now: Pass, change: Change) -> None:
         what = f"there is now a pause between repairs, of {REPAIR_PAUSES[1]:g} s at most"
         if change.narrows:
             what = "replicas have different policies: nothing is removed for now"
