@@ -305,7 +305,7 @@ async def test_an_event_that_cannot_be_counted() -> None:
     subjects = [Subject("v1", "ConfigMap", "team", name, name, "1") for name in ("odd", "plain")]
     written = event_of(subjects[0], "Warning", "R", "m", dt.datetime.now(dt.UTC))
     path = f"/api/v1/namespaces/team/events/{written['metadata']['name']}"
-    api = FakeApi({path: Answer(200, b'{"involvedObject": 7}')})
+    api = FakeApi({path: Answer(200, b"[7]")})
     api.put(path, written)
     queue = EventQueue(api, captured.log)
     for subject in subjects:

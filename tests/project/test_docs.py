@@ -67,7 +67,7 @@ from webhook.replica.certificates import Certificates
 from webhook.replica.in_cluster import ClusterOptions, InCluster
 from webhook.server.http import Connections
 from webhook.server.limits import InFlight, Limits
-from webhook.server.metrics import Metrics, connection_metrics, log_metric, ready_metric
+from webhook.server.metrics import Metrics, connection_metrics, ready_metric
 
 ROOT: Final = Path(__file__).parents[2]
 ROOT_PAGES: Final = ("README.md", "README_cn.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -480,7 +480,6 @@ def test_metrics_are_those_of_the_server() -> None:
     metrics.also(certificates.metrics)
     metrics.also(lambda: ready_metric(ready=True))
     metrics.also(lambda: connection_metrics({"reviews": Connections(Limits(), 1)}, InFlight()))
-    metrics.also(log_metric)
     metrics.also(InCluster(FakeApi(), "vgpu-webhook", site, where, log, certificates=certificates).metrics)
     exposed = re.findall(r"^# TYPE (\w+) (\w+)$", metrics.text().decode(), re.MULTILINE)
     listed = re.findall(r"^\| `(vgpu_webhook_\w+)` \| (\w+) \|", TEXTS["docs/reference.md"], re.MULTILINE)

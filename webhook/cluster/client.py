@@ -58,6 +58,14 @@ class ObjectMetadata(msgspec.Struct, frozen=True, rename="camel"):
     annotations: dict[str, str] | None = None
 
 
+class PlainObject(msgspec.Struct, frozen=True):
+    """An object of any kind: the metadata that matter, and the rest as plain data."""
+
+    metadata: ObjectMetadata = ObjectMetadata()
+    spec: Object = {}
+    status: Object = {}
+
+
 class ApiError(Exception):
     """Base of all errors of this package."""
 

@@ -21,7 +21,7 @@ from structlog.typing import FilteringBoundLogger
 
 from certs.notices import Backoff
 from webhook.cluster.bounded import Bounded
-from webhook.cluster.client import RETRY_PAUSES, Api, ApiError, is_temporary, read_as, read_object
+from webhook.cluster.client import RETRY_PAUSES, Api, ApiError, found_at, is_temporary, read_object
 from webhook.mapping.notation import MAX_KEY
 from webhook.pod import OwnerReference
 from webhook.quantity import MIB
@@ -59,18 +59,6 @@ class Subject:
     version: str | None
 
 
-class _Involved(msgspec.Struct):
-    resource_version: str = msgspec.field(default="", name="resourceVersion")
-
-
-class _Seen(msgspec.Struct):
-    involved: _Involved = msgspec.field(name="involvedObject")
-    count: int = 0
-
-
-_decode_seen = msgspec.json.Decoder(_Seen).decode
-
-
 async def write_event(api: Api, subject: Subject, type_: Type, reason: str, message: str) -> None:
     """Write an Event about one version of an object, once; a ``Warning`` if an operator has to act."""
     event = event_of(subject, type_, reason, message, dt.datetime.now(dt.UTC))
@@ -91,11 +79,12 @@ async def _counted(api: Api, path: str, event: dict[str, Any]) -> bool:
     answer = await api.request("GET", path)
     if answer.status == HTTPStatus.NOT_FOUND:
         return False
-    seen, whole = read_as(path, answer.accepted(), _decode_seen), answer.object()
-    if seen.involved.resource_version == event["involvedObject"]["resourceVersion"] != "":
+    whole = answer.object()
+    version = found_at(whole, str, "involvedObject", "resourceVersion")
+    if version and version == event["involvedObject"]["resourceVersion"]:
         return True
     whole |= {key: event[key] for key in ("involvedObject", "lastTimestamp")}
-    whole["count"] = seen.count + 1
+    whole["count"] = (found_at(whole, int, "count") or 0) + 1
     answer = await api.request("PUT", path, body=whole)
     if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
         return False

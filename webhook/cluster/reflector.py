@@ -31,6 +31,7 @@ from webhook.cluster.client import (
     Api,
     ObjectMetadata,
     ObjectReader,
+    PlainObject,
     SilenceError,
     StatusError,
     UnreachableError,
@@ -100,16 +101,8 @@ class _Event(msgspec.Struct):
     object: msgspec.Raw
 
 
-class _VersionOnly(msgspec.Struct):
-    resource_version: str = msgspec.field(name="resourceVersion")
-
-
-class _Bookmark(msgspec.Struct):
-    metadata: _VersionOnly
-
-
 _decode_event = msgspec.json.Decoder(_Event).decode
-_decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
+_decode_bookmark = msgspec.json.Decoder(PlainObject).decode
 
 
 def key_of(metadata: ObjectMetadata) -> str:

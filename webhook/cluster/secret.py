@@ -14,14 +14,13 @@ from dataclasses import KW_ONLY, InitVar, dataclass
 from http import HTTPStatus
 from typing import Final, TypeVar
 
-import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from certs.rotation import CERTIFICATE, FILES, KEY, ROTATE
 from certs.store import Snapshot
 from certs.x509 import StoreError
 from webhook import labels
-from webhook.cluster.client import Api, ApiError, NamedObject, Object, ObjectMetadata, StatusError, owner_reference
+from webhook.cluster.client import Api, ApiError, NamedObject, Object, PlainObject, StatusError, owner_reference
 from webhook.cluster.reflector import USUAL, Reflector, WatchConfig
 
 NAME: Final = "vgpu-webhook-certificates"
@@ -35,12 +34,6 @@ _ABSENT: Final = ""
 
 _ABOUT_CONTENT: Final = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 """Errors whose message may repeat what was sent."""
-
-
-class Seen(msgspec.Struct, frozen=True):
-    """The part of a Secret that shows a change: the watch stores no key."""
-
-    metadata: ObjectMetadata
 
 
 @dataclass(eq=False)
@@ -62,10 +55,11 @@ class SecretStore:
         self._found: Object = {}
         self._version = _ABSENT
         self._changed = asyncio.Event()
-        self.reflector: Reflector[Seen, str] = Reflector(
+        # The watch decodes no key.
+        self.reflector: Reflector[PlainObject, str] = Reflector(
             self.api,
             collection,
-            Seen,
+            PlainObject,
             lambda seen: seen.metadata.resource_version,
             log,
             changed=lambda _: self._changed.set(),

@@ -7,13 +7,12 @@ the setting ``imageVolumes`` says so. The replicas are also those of other versi
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
-import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from webhook.cluster.client import Api, ApiError, ObjectMetadata, read_object
+from webhook.cluster.client import Api, ApiError, Object, PlainObject, each_at, found_at, read_object
 from webhook.cluster.reflector import Reflector
 from webhook.labels import PATHS
 from webhook.pod import ENDED
@@ -25,11 +24,6 @@ RETRY: Final = 1.0
 """Seconds until the first look is repeated."""
 
 _NUMBER: Final = re.compile(r"\d+")
-
-
-class _Version(msgspec.Struct):
-    major: str = ""
-    minor: str = ""
 
 
 class ImageVolumes:
@@ -44,12 +38,12 @@ class ImageVolumes:
     async def run(self) -> None:
         while True:
             try:
-                version = await read_object(self._api, "/version", _Version)
+                version = await read_object(self._api, "/version", Object)
             except ApiError as error:
                 self._log.debug("version_unknown", error=str(error))
             else:
                 before = self.served if self.known.is_set() else None
-                self.served = serves(version.major, version.minor)
+                self.served = serves(*(found_at(version, str, each) or "" for each in ("major", "minor")))
                 self.known.set()
                 if self.served is not before:
                     self._log.info("image_volumes", served=self.served)
@@ -66,28 +60,7 @@ SELECTOR: Final = "app.kubernetes.io/component=webhook"
 CONTAINER: Final = "webhook"
 
 
-class _Container(msgspec.Struct, frozen=True):
-    name: str = ""
-    args: list[str] | None = None
-
-
-class _Spec(msgspec.Struct, frozen=True):
-    containers: list[_Container] = []
-
-
-class _Status(msgspec.Struct, frozen=True):
-    phase: str = ""
-
-
-class ReplicaPod(msgspec.Struct, frozen=True):
-    """The part of a pod that shows whether it is a replica, and what it serves."""
-
-    metadata: ObjectMetadata
-    spec: _Spec = _Spec()
-    status: _Status = _Status()
-
-
-Replicas: TypeAlias = Reflector[ReplicaPod, frozenset[str] | None]
+Replicas: TypeAlias = Reflector[PlainObject, frozenset[str] | None]
 """By pod: the paths that a replica serves; None for pods that are none, or have ended."""
 
 
@@ -96,7 +69,7 @@ def watch_replicas(api: Api, namespace: str, changed: Callable[[], None], log: F
     return Reflector(
         api,
         f"/api/v1/namespaces/{namespace}/pods",
-        ReplicaPod,
+        PlainObject,
         paths_of,
         log,
         changed=lambda _: changed(),
@@ -104,13 +77,12 @@ def watch_replicas(api: Api, namespace: str, changed: Callable[[], None], log: F
     )
 
 
-def paths_of(pod: ReplicaPod) -> frozenset[str] | None:
+def paths_of(pod: PlainObject) -> frozenset[str] | None:
     """The paths that a replica serves, as its template says; None for any other pod."""
-    serves = any(each.name == CONTAINER and (each.args or [""])[0] == "serve" for each in pod.spec.containers)
-    if not serves or pod.status.phase in ENDED:
+    args = [found_at(each, list, "args") for each in each_at(pod.spec, "containers") if each.get("name") == CONTAINER]
+    if not any(each and each[0] == "serve" for each in args) or pod.status.get("phase") in ENDED:
         return None
-    annotations: Mapping[str, str] = pod.metadata.annotations or {}
-    return frozenset(annotations.get(PATHS, "").split())
+    return frozenset((pod.metadata.annotations or {}).get(PATHS, "").split())
 
 
 def served_everywhere(replicas: Replicas, path: str) -> bool:

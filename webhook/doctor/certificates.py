@@ -213,18 +213,12 @@ class HandshakeResult(NamedTuple):
 
 
 class Backend(NamedTuple):
-    """Where the webhook is called: the name that its certificate must have, and hosts with ports to connect to.
+    """Where the webhook is called by a name; of a Service also the numbers of its ready and other endpoints."""
 
-    Attributes:
-        ready, others: of a Service, the numbers of its ready and other endpoints.
-        why: what keeps from connecting; empty if nothing does.
-    """
-
-    name: str = ""
-    hosts: Sequence[tuple[str, int]] = ()
+    name: str
+    hosts: Sequence[tuple[str, int]]
     ready: int | None = None
     others: int = 0
-    why: str = ""
 
 
 MAX_ENDPOINTS: Final = 5
@@ -240,7 +234,7 @@ async def _called(seen: ClusterReader) -> Object:
 
 @reads("the Service", "get services, list endpointslices.discovery.k8s.io")
 async def backend(seen: ClusterReader) -> Backend:
-    """Where the webhook configuration's address leads."""
+    """Where the webhook configuration's address leads; an `UnansweredError` if it leads nowhere."""
     address = address_of(await _called(seen))
     if isinstance(address, ServiceReference):
         return await _of_service(seen, address)
@@ -248,8 +242,14 @@ async def backend(seen: ClusterReader) -> Backend:
         parts = urlsplit(address or "")
         host, port = parts.hostname, parts.port or PORT
     except ValueError as problem:
-        return Backend(why=f"{address}: {problem}")
-    return Backend(host, [(host, port)]) if host else Backend(why=f"{address} contains no host")
+        raise _nowhere(f"{address}: {problem}") from problem
+    if not host:
+        raise _nowhere(f"{address} contains no host")
+    return Backend(host, [(host, port)])
+
+
+def _nowhere(why: str) -> UnansweredError:
+    return UnansweredError(warning("no connection could be made", why, hint="see the dry run below"))
 
 
 async def _of_service(seen: ClusterReader, service: ServiceReference) -> Backend:
@@ -259,13 +259,13 @@ async def _of_service(seen: ClusterReader, service: ServiceReference) -> Backend
     found = (await read_object(seen.api, f"/api/v1/{place}/services/{service.name}", Item)).spec
     slices = await list_objects(seen.api, f"/apis/discovery.k8s.io/v1/{place}/endpointslices", Object, query)
     names = [port.get("name") or "" for port in each_at(found, "ports") if port.get("port") == service.port]
+    if not names:
+        raise _nowhere(f"the Service {service.namespace}/{service.name} has no port {service.port}")
     endpoints = [each for part in slices for each in _endpoints(part, names)]
     # By default, an endpoint gets traffic (``discovery.k8s.io/v1``).
     ready = [hosts for hosts, is_ready in endpoints if is_ready is not False]
     hosts = [*itertools.chain.from_iterable(ready[:MAX_ENDPOINTS])]
-    why = "" if hosts else "there is no address to connect to"
-    why = why if names else f"the Service {service.namespace}/{service.name} has no port {service.port}"
-    return Backend(f"{service.name}.{service.namespace}.svc", hosts, len(ready), len(endpoints) - len(ready), why)
+    return Backend(f"{service.name}.{service.namespace}.svc", hosts, len(ready), len(endpoints) - len(ready))
 
 
 def _endpoints(part: Object, names: Collection[str]) -> Iterator[tuple[list[tuple[str, int]], bool | None]]:
@@ -279,10 +279,8 @@ def _endpoints(part: Object, names: Collection[str]) -> Iterator[tuple[list[tupl
 
 @remembered
 async def handshakes(seen: ClusterReader) -> list[HandshakeResult]:
-    """The certificates that the address in the webhook configuration shows; an `UnansweredError` if there is none."""
+    """The certificates that the address in the webhook configuration shows."""
     reached, trusted = await backend(seen), bundle_of(await _called(seen)).strip()
-    if reached.why:
-        raise UnansweredError(warning("no connection could be made", reached.why, hint="see the dry run below"))
     return await asyncio.gather(*(handshake(host, port, reached.name, trusted) for host, port in reached.hosts))
 
 

@@ -15,7 +15,7 @@ from webhook.cluster.client import (
     Api,
     ApiError,
     Object,
-    ObjectMetadata,
+    PlainObject,
     StatusError,
     each_at,
     found_at,
@@ -27,7 +27,7 @@ from webhook.cluster.registration.wanted import NAME, ConfigurationKind
 from webhook.doctor.result import UnansweredError, warning
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
-from webhook.pod import ENDED, Pod, View
+from webhook.pod import ENDED, Pod
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -110,12 +110,8 @@ def moment(text: str | None) -> dt.datetime | None:
     return found if found.tzinfo else None
 
 
-class Item(View, frozen=True):
-    """An object of any kind: the metadata that matter, and the rest as plain data."""
-
-    metadata: ObjectMetadata = ObjectMetadata()
-    spec: dict[str, Any] = {}  # noqa: RUF012  (msgspec copies it)
-    status: dict[str, Any] = {}  # noqa: RUF012
+class Item(PlainObject, frozen=True):
+    """An object, and what checks ask of it."""
 
     @property
     def name(self) -> str:

@@ -36,7 +36,6 @@ from webhook.server.metrics import (
     ReadyCheck,
     connection_metrics,
     failures,
-    log_metric,
     plain_routes,
     ready_metric,
     settle_memory,
@@ -234,7 +233,6 @@ async def running(service: Service, options: Options, background: Background | N
         metrics.also_bugs(cluster.bugs)
     metrics.also(lambda: ready_metric(ready=not failures(lifecycle, checks)))
     metrics.also(lambda: connection_metrics(listeners, in_flight))
-    metrics.also(log_metric)
     reviews = dispatcher(routes, limits)
     plain = dispatcher(plain_routes(lifecycle, metrics, checks), limits)
     # Reviews first: once the plain port is open, the other one is open, too.

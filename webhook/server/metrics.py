@@ -164,6 +164,8 @@ class Metrics(Collector):
         yield counter(
             "vgpu_webhook_http_errors", "Requests that were answered with an HTTP error.", ("status",), errors
         )
+        lost = "Log lines that could not be written: a full disk, a closed pipe."
+        yield CounterMetricFamily("vgpu_webhook_log_lines_lost", lost, value=Lines.lost)
         for others in self._others:
             yield from others()
 
@@ -201,15 +203,6 @@ def connection_metrics(listeners: Mapping[str, Connections], in_flight: InFlight
 def ready_metric(*, ready: bool) -> Iterator[Metric]:
     """Yield whether a server is ready, as ``/readyz`` reports: a process may run and answer nothing but 503."""
     yield GaugeMetricFamily("vgpu_webhook_ready", "1 if /readyz is 200, otherwise 0.", value=float(ready))
-
-
-def log_metric() -> Iterator[Metric]:
-    """Yield the number of lines missing in the log."""
-    yield CounterMetricFamily(
-        "vgpu_webhook_log_lines_lost",
-        "Log lines that could not be written: a full disk, a closed pipe.",
-        value=Lines.lost,
-    )
 
 
 ReadyCheck: TypeAlias = Callable[[], str | None]
