@@ -44,6 +44,13 @@ def policy_of(mapping: str, settings: str, documents: str) -> Policy:
     return compile_policy({made.name: made}, Settings.model_validate(load_yaml(settings) or {}), "0" * 12)
 
 
+def policy_in(table: Json, rule: Json) -> Policy:
+    """The policy of a rule of a table."""
+    mapping = rule.get("mapping", table.get("mapping", "")) + rule.get("more", table.get("more", ""))
+    settings, documents = (rule.get(name, table.get(name, "")) for name in ("settings", "with"))
+    return policy_of(mapping, settings, documents)
+
+
 def pod_of(case: Json) -> Json:
     """The pod of a case."""
     env = [{"name": key, **({"value": of} if isinstance(of, str) else of)} for key, of in case.get("env", {}).items()]
@@ -115,10 +122,7 @@ def test_told(file: Path, *, update_golden: bool) -> None:
     """Each pod has what its line says."""
     table = load_yaml(file.read_text())
     for rule in table["rules"]:
-        mapping = rule.get("mapping", table.get("mapping", "")) + rule.get("more", table.get("more", ""))
-        in_force = policy_of(
-            mapping, rule.get("settings", table.get("settings", "")), rule.get("with", table.get("with", ""))
-        )
+        in_force = policy_in(table, rule)
         for case in rule["pods"]:
             with naming(f"{rule['rule']}: {case}"):
                 told = told_of(

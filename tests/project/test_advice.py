@@ -163,8 +163,7 @@ def test_advice_of_single_rules_is_accepted(file: Path) -> None:
     """Whatever the tables of what is told have a pod told."""
     table = load_yaml(file.read_text())
     for rule in table["rules"]:
-        documents = table.get("mapping", "") + rule.get("more", table.get("more", ""))
-        policy = test_told.policy_of(documents, rule.get("settings", ""))
+        policy = test_told.policy_in(table, rule)
         for case in rule["pods"]:
             whole = {**table.get("each", {}), **rule.get("each", {}), **case}
             pod = {

@@ -320,7 +320,7 @@ _WORDS_OF_DEVICES: Final = _devices()
 def looks_like_device(name: str) -> bool:
     """Whether a resource name is one of devices that are shared, as far as its words say."""
     words, parts = _WORDS_OF_DEVICES, set(re.split("[^a-z]+", name.lower()))
-    if name in words["whole"] or name.rpartition("/")[2].lower() in words["alone"]:
+    if name in words["whole"] or (name.rpartition("/")[2] in words["alone"] and name.islower()):
         return False
     if not parts.isdisjoint(words["other"]) or name.startswith(DEVICE_CLASS):
         return False
