@@ -11,6 +11,7 @@ vendor, with `more` of the rule, else of the file.
 """
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -44,11 +45,12 @@ def policy_of(mapping: str, settings: str, documents: str) -> Policy:
     return compile_policy({made.name: made}, Settings.model_validate(load_yaml(settings) or {}), "0" * 12)
 
 
-def policy_in(table: Json, rule: Json) -> Policy:
+def policy_in(table: Mapping[str, Any], rule: Mapping[str, Any]) -> Policy:
     """The policy of a rule of a table."""
-    mapping = rule.get("mapping", table.get("mapping", "")) + rule.get("more", table.get("more", ""))
-    settings, documents = (rule.get(name, table.get(name, "")) for name in ("settings", "with"))
-    return policy_of(mapping, settings, documents)
+    mapping, more, settings, documents = (
+        rule.get(name, table.get(name, "")) for name in ("mapping", "more", "settings", "with")
+    )
+    return policy_of(f"{mapping}{more}", settings, documents)
 
 
 def pod_of(case: Json) -> Json:
