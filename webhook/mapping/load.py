@@ -149,11 +149,7 @@ _NAMING: Final = frozenset({"translateTo", "copies", "claim", "target", "served"
 
 
 def load_policy(mappings: Path | None = None, settings: Path | None = None) -> Policy:
-    """Load the policy of the built-in mappings and the documents of a folder.
-
-    Args:
-        mappings: a folder of ``*.yaml`` documents, or one file; each replaces the built-in vendor of its name or adds one.
-        settings: a settings document.
+    """Load the policy of the built-in mappings and the documents of a folder or file, which replace vendors or add some.
 
     Raises:
         MappingError: a document is invalid; all problems of all documents at once.

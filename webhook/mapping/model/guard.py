@@ -47,12 +47,9 @@ class Guards:
     """The rules of a vendor; made by `compile_guards` only.
 
     Attributes:
-        rules: in the order of the document. The first that catches a key decides, so an exception (``allow``)
-            precedes the rule that it is an exception from.
-        marks: texts of which undecoded JSON contains one if it has a guarded mount: parts of the paths, or an escape, which
-            may hide any; empty without rules for mounts.
-        anywhere: texts of which undecoded JSON contains one if it has a variable of a rule that holds for any container of a
-            pod with a share: parts of the names, or an escape; empty without such rules.
+        rules: in the order of the document: the first that catches a key decides, so exceptions (``allow``) come first.
+        marks, anywhere: texts of which undecoded JSON contains one if it has a guarded mount, or a variable of a rule for any
+            container of a pod with a share: parts of names, or an escape, which may hide any; empty without such rules.
         unseen: the variables that are denied or removed, and that nothing of the shim's comes before, if they come from
             ``envFrom``; those of rules with `whole` first.
     """
@@ -70,8 +67,8 @@ class Guards:
 
     def catch(
         self,
-        name: str,
-        value: str | None,
+        name: str,  # of the variable, annotation or label, or the path of the mount as `webhook.pod` cleans it
+        value: str | None,  # None if that is not known, or for a mount, which has none
         source: ValueSource | None = None,
         *,
         whole: bool = False,
@@ -80,13 +77,7 @@ class Guards:
     ) -> Guard | None:
         """Return the first rule that catches a key, or None; a value that is not known lifts.
 
-        Args:
-            name: the name of the variable, annotation or label, or the path of the mount as `webhook.pod` cleans it.
-            value: its value, or None if that is not known, or for a mount, which has none.
-            source: where a variable takes its value from, or what is mounted.
-            whole: the container has whole devices, for which only rules with `whole` hold.
-            other: another container has the share, so that only rules with `anywhere` hold.
-            place: the kind of key.
+        For `whole` devices only rules with `whole` hold; if an `other` container has the share, only those with `anywhere`.
         """
         rules = (rule for rule in self.rules if rule.place == place and name in rule.listed)
         held = (rule for rule in rules if (rule.whole or not whole) and (rule.anywhere or not other))

@@ -69,8 +69,7 @@ class Row(Strict):
     """What one device of a name contains, if the name determines it (MIG profiles, chips, custom profiles)."""
 
     sizes: MemoryRange | Annotated[dict[Short, MemoryRange], Field(min_length=1, max_length=FEW)] | None = told(
-        "a size, `all`, or [least, most] of observed sizes; or a map from the model of the device to one of these",
-        alias="memory",
+        "a size, `all`, or [least, most]; or a map from the model of the device to one of these", alias="memory"
     )
     shares: CoresRange | Annotated[dict[Short, CoresRange], Field(min_length=1, max_length=FEW)] | None = told(
         "percent of a device; or a map from the model of the device to percent", alias="cores"
@@ -172,8 +171,7 @@ class KeyRule(Strict):
     """How the numbers of a key are read; a form may override it."""
 
     worth: Unit | None = told(
-        "what 1 means. memory: bytes (`256Mi`) or `N%` of a device; cores: `N%`; null: has to be configured",
-        alias="unit",
+        "what 1 means: bytes (`256Mi`) or `N%` of a device; null: has to be configured", alias="unit"
     )
     total: bool | None = told("the number is the total of all devices, not per device")
     legal: WrittenNumbers | None = told("legal numbers per device, or legal texts; 0: see `zero`", alias="values")
@@ -222,21 +220,17 @@ class Key(KeyRule):
     differs: Long | None = told("where the unit depends on the cluster: a clause for denials about what to configure")
     retired: Long | None = told("current versions no longer read it: a sentence about that for the warning")
     unreported: Long | None = told(
-        "what to write instead of a resource that no node reports where the system is installed: a request that "
-        "keeps or gets it is denied; a translation from it is not"
+        "what to write instead of a resource that no node reports: a request that keeps or gets it is denied"
     )
     written: Literal["integer", "decimal", "quantity", "items"] = told(
-        "the spelling of numbers in a label or annotation; items: a list with commas of devices that it selects, "
-        "whose number counts",
-        "integer",
+        "the spelling in a label or annotation; items: a list with commas of devices, which count", "integer"
     )
     listed: bool = told("a list with one entry for each container, by position", default=False, alias="list")
     request_key: KeyText | None = told("a second key, the request beside this limit; if they differ, no translation")
     ceiling: Ceiling | None = told("it allows more than another key requests; if they differ, no translation")
     row_of: Short | None = told("for a text key: the variable whose row it selects")
     plain_names: Texts | None = told(
-        "those of the names that the maker's own device plugin serves as whole devices, without this system",
-        alias="plain",
+        "names that the maker's own device plugin serves as whole devices, without this system", alias="plain"
     )
     other_names: NamePattern | None = told("pattern of unknown resource names that may stand for this one in a cluster")
     absent: Literal["first", "only"] | None = told("for a container key: the container that requests if it is missing")

@@ -53,16 +53,11 @@ _NUMBERS: Final = re.compile("[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class NearMiss:
-    """The key that a name was probably meant to be.
-
-    Attributes:
-        choices: the values of the variable, where the name has something else in its place. None of them is a
-            correction: it would request other hardware.
-    """
+    """The key that a name was probably meant to be; none of its `choices` is a correction: it would request other hardware."""
 
     meant: str  # the key; with `choices`, including its variable (`x.example/{chip}-memory`)
     sure: bool  # certain enough to deny the name
-    choices: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()  # the values of the variable, where the name has something else in its place
     lacks: str = ""  # instead of a key, why there is none: a vendor and the dimension for which it has no resource
 
     def beside(self, name: str) -> "NearMiss":
@@ -174,10 +169,8 @@ class Nearness:
     def find(self, name: str, beside: Iterable[str] = ()) -> NearMiss | None:
         """Return the key that an unknown resource name resembles, or None.
 
-        Args:
-            name: the name.
-            beside: the vendors of the keys beside it: one of their keys is meant rather than one of another vendor, and any
-                name below their domains that contains the word for a dimension means that.
+        Of the vendors `beside` it a key is meant rather than of others, and any name below their domains that contains the
+        word for a dimension means that.
         """
         if name in self.known:
             return None

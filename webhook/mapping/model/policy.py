@@ -295,30 +295,26 @@ CLUSTER_NAMESPACES: Final = frozenset({"kube-system", "kube-node-lease"})
 
 @dataclass(frozen=True)
 class Policy:
-    """What decisions depend on, built by `compile_policy` once for each change of configuration.
-
-    Attributes:
-        resources, labels, annotations, node_selector: the readers of each name.
-        inactive: resource names that only inactive vendors have, each with the disputed name that decides it.
-        largest_devices: by hardware family, bytes of its largest device in the cluster; without those that nobody has set.
-        memo: a cache of results of pure functions of this policy; a copy with other parts (`replace`) gets its own.
-    """
+    """What decisions depend on, built by `compile_policy` once for each change of configuration."""
 
     vendors: Mapping[str, Vendor]  # by name, including inactive ones
     names: Mapping[str, str]  # by every name that people may write: that of the vendor, and its aliases
     settings: Settings  # the settings of the cluster, with the vendors' own names
     digest: str  # 12 hex digits, the same wherever the same documents are in force
-    resources: Names
+    resources: Names  # the readers of each name
     labels: Names
     annotations: Names
     node_selector: Names
-    inactive: Mapping[str, tuple[Owner, str]]
+    inactive: Mapping[
+        str, tuple[Owner, str]
+    ]  # names that only inactive vendors have, and the disputed one that decides
     largest_card: int  # bytes; more memory per device is a wrong unit, whatever the device
-    largest_devices: Mapping[str, int]
+    largest_devices: Mapping[str, int]  # bytes of the largest in the cluster by hardware family, where it is set
     smallest_memory: int  # bytes; a request for less memory per device gets a warning
     cards: Mapping[str, int]  # bytes of a device by its value in a node label; if empty, no pod is searched for one
     card_labels: Mapping[str, tuple[str, ...]]  # those labels, by hardware family
     never_touched: frozenset[str]  # namespaces whose pods are never changed
+    # Results of pure functions of this policy; a copy with other parts (`replace`) gets its own.
     memo: Memo = field(default_factory=Memo, init=False, repr=False, compare=False)
 
     def vendor_called(self, name: str) -> Vendor | None:

@@ -80,9 +80,7 @@ class FilledEmptyDir(Strict):
     pull_policy: PullPolicy = "IfNotPresent"
     folder: Long | None = told("the folder of the image that `sh` and `cp` copy; they fail if a file is missing")
     command: list[Long] | None = told(
-        "in place of `folder`: copies the library to `mountPath` and fails if it cannot; runs as any user",
-        min_length=1,
-        max_length=FEW,
+        "in place of `folder`: copies the library to `mountPath` or fails, as any user", min_length=1, max_length=FEW
     )
     cpu: Short = told("of the init container, as limit and request", "50m")
     memory: Short = told("likewise", "64Mi")
@@ -169,10 +167,7 @@ class Shim(Strict):
     audit: Audit | None = None
     units: Units = told("of {memory} and {cores}", Units.model_construct(memory="1Mi", cores="1%"))
     env: dict[KeyText, Long] = told(
-        "variables; values may contain {memory}, {cores}, {devices} and {container}; "
-        "with {index} in the name, one for each device",
-        {},
-        max_length=SOME,
+        "with {memory}, {cores}, {devices} and {container}; {index} in names: one for each device", {}, max_length=SOME
     )
     env_if_unset: dict[KeyText, Long] = told("variables that only a container's `env` may replace", {}, max_length=SOME)
 
@@ -332,9 +327,7 @@ class Mapping(Strict):
     about: Long | None = None
     aliases: list[Name] = told("other names for settings, annotations and options", [], max_length=FEW)
     system: Short | None = told(
-        "the system whose scheduler and device plugin serve the keys, as messages name it; by default that of the "
-        "first source",
-        min_length=1,
+        "the system that serves the keys, as messages name it; by default that of the first source", min_length=1
     )
     keys: dict[Short, Key] = Field(min_length=1, max_length=FEW)
     variables: dict[Short, Variable] = Field({}, max_length=FEW)
@@ -343,9 +336,7 @@ class Mapping(Strict):
     translate_to: Name | None = None
     drop: list[Literal["memory", "cores"]] = told("of targets: what may be dropped, with a warning", [], max_length=FEW)
     containers: Literal["any", "one", "equal", "shared"] = told(
-        "one: at most one container of a pod has a request; equal: all requests of a pod are equal, because the "
-        "system adds them up; shared: all containers share one request",
-        "any",
+        "one: at most one container requests; equal: all alike, as they are added up; shared: all together", "any"
     )
     excludes: list[KeyText] = told("resource names that no container of a requesting pod may have", [], max_length=FEW)
     one_device: bool = told("all containers of a pod use the same device", default=False)
@@ -355,8 +346,7 @@ class Mapping(Strict):
     copies: Name | None = told("a vendor whose request these keys may repeat in a container, if both mean the same")
     allowed_with: dict[Name, Long] = told("vendors beside it in a container → why it is left alone", {}, max_length=FEW)
     config_maps: LabelKey | None = told(
-        "the annotation with which the system's own webhook names the ConfigMaps that its scheduler creates for a "
-        "pod: references to them are removed if the request is translated"
+        "the annotation that names ConfigMaps of the scheduler: a translation removes references to them"
     )
     inactive: bool = told("true: the vendor's names are not read unless the setting `owners` names it", default=False)
     target: bool = told("false: read only, never written", default=True)
@@ -366,9 +356,7 @@ class Mapping(Strict):
     guard: list[Guard] = Field([], max_length=SOME)
     unguarded: Long | None = told("for people: what of the vendor's is not guarded, and why")
     environment: dict[KeyText, Short | None] = told(
-        "variables that the device plugin sets → the key whose number per device is the value, or null",
-        {},
-        max_length=SOME,
+        "variables of the device plugin → the key whose number per device is the value, or null", {}, max_length=SOME
     )
     card_labels: list[LabelKey] = told("node labels that name the device, for all of the family", [], max_length=FEW)
     largest_device: Amount | None = told("the memory of the largest device that is sold, for all of the family")
@@ -384,13 +372,10 @@ class Mapping(Strict):
         "its key, is at least one such name. `[]`: none; without it: unknown. `check` says which of them no node has"
     )
     allocates: Literal["scheduler", "kubelet"] | None = told(
-        "who chooses the devices of a pod; without it a scheduler, which `spec.nodeName` bypasses, if `place` has "
-        "one, or for shares"
+        "who chooses the devices of a pod; without it a scheduler, if `place` has one, or for shares"
     )
     privileged: Literal["deny", "shares", "allow"] = told(
-        "which pods with a privileged container are denied: `shares`, those with a share; `deny`, those with "
-        "whole devices, too, as the system itself does; `allow`, none",
-        "shares",
+        "denied with a privileged container: `shares`; `deny`: whole devices, too; `allow`: none", "shares"
     )
     owned: list[KeyText | OwnedLabel] = told("annotations and labels that only a scheduler writes", [], max_length=MANY)
     owned_by: list[Long] = told("the users (service accounts) that may write them", [], max_length=SOME)
@@ -400,15 +385,10 @@ class Mapping(Strict):
         Selects.model_construct(model=None, not_model=None, uuid=None, not_uuid=None),
     )
     belongs: list[Belonging] = told(
-        "names that only the system knows: patterns of labels, annotations, scheduling gates, node labels and "
-        "taints, or `key=value` of a node. A translated pod that keeps one gets a warning; those in `place` count, too",
-        [],
-        max_length=SOME,
+        "names of this system alone, or `key=value` of its nodes, that a translation reports", [], max_length=SOME
     )
     known: list[KeyText | KnownName] = told(
-        "names of other systems: patterns of resource names under the vendor's prefixes, or names with advice",
-        [],
-        max_length=MANY,
+        "names of other systems: patterns of resource names under its prefixes, or with advice", [], max_length=MANY
     )
     match: Match = Match()
     sources: list[CheckedSource] = told("the sources that the document was checked against", [], max_length=FEW)

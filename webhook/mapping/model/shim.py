@@ -222,34 +222,25 @@ NO_DELIVERY: Final = Delivery("none")
 
 @dataclass(frozen=True, slots=True)
 class Shim:
-    """What a container with a share gets; made by `compile_shim` only.
-
-    Attributes:
-        mounted_by: label of the DaemonSets whose device plugin mounts the library; None if none is known.
-        by_architecture: the same for each architecture, the default first; empty if they are alike.
-        library_path, preload: what ``LD_LIBRARY_PATH`` and ``LD_PRELOAD`` begin with.
-        variables: the variables that the library reads, with that one and ``LD_AUDIT``; `indexed`, those for each device.
-        memory_unit, cores_unit: bytes, and percent, in which variables contain amounts.
-        path_alone, path_assumed: the entry for a container without ``LD_LIBRARY_PATH``, and the warning about it.
-    """
+    """What a container with a share gets; made by `compile_shim` only."""
 
     document: schema.Shim
-    mounted_by: tuple[str, str] | None
+    mounted_by: tuple[str, str] | None  # label of the DaemonSets whose device plugin mounts the library, if it is known
     deliveries: tuple[Delivery, ...]  # in order of preference
-    by_architecture: Mapping[str, tuple[Delivery, ...]]
-    library_path: tuple[str, ...]
+    by_architecture: Mapping[str, tuple[Delivery, ...]]  # the default first; empty if they are alike
+    library_path: tuple[str, ...]  # what `LD_LIBRARY_PATH` begins with
     leave_unset: bool
-    preload: tuple[str, ...]
+    preload: tuple[str, ...]  # what `LD_PRELOAD` begins with
     own_path: PodEntry | None  # the search path in a variable of its own; None without one
     covers: frozenset[tuple[str, str]]  # mounts, as path and volume, at a path that a guard may list
-    variables: tuple[ShimVariable, ...]
-    indexed: tuple[ShimVariable, ...]
+    variables: tuple[ShimVariable, ...]  # that the library reads, with that one and `LD_AUDIT`
+    indexed: tuple[ShimVariable, ...]  # of these, those for each device
     if_unset: Mapping[str, str]  # variables, with values, that a container's own `env` may set otherwise
-    memory_unit: Number
-    cores_unit: Number
+    memory_unit: Number  # bytes in which variables contain amounts
+    cores_unit: Number  # percent, likewise
     names: frozenset[str]  # all variables that the shim may write; `*` in one stands for an index
-    path_alone: PodEntry
-    path_assumed: str
+    path_alone: PodEntry  # the entry for a container without `LD_LIBRARY_PATH`
+    path_assumed: str  # the warning about it
     path_before_env_from: PodEntry  # the entry for a container that may take one from `envFrom`
 
     def serves(self, form: str | None) -> bool:

@@ -36,20 +36,12 @@ class NamePart:
 
 def compile_variables(
     variables: Variables,
-    keys: Collection[str | None],
-    marks: Collection[str],
-    inherited: Collection[str],
+    keys: Collection[str | None],  # in names of keys, and those whose row a key picks
+    marks: Collection[str],  # in names that only a scheduler writes, and in hints
+    inherited: Collection[str],  # those of the document that this one extends
     problems: Problems,
 ) -> dict[str, NamePart]:
-    """Compile the variable parts of names, with their rows.
-
-    Args:
-        variables: the variables of the document.
-        keys: the variables in names of keys, and those whose row a key picks.
-        marks: the variables in names that only a scheduler writes, and in hints.
-        inherited: the variables of the document that this one extends.
-        problems: collects problems.
-    """
+    """Compile the variable parts of names, with their rows."""
     known = {name for name, variable in variables.items() if not _empty(variable)} | {key for key in keys if key}
     compiled: dict[str, NamePart] = {}
     for name, variable in variables.items():

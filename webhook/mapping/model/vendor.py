@@ -37,17 +37,13 @@ _LITERAL: Final = re.compile(r"[A-Za-z0-9]")
 class Owned:
     """The marks that a vendor's scheduler writes, and the hints that users write for it.
 
-    Attributes:
-        annotations: allocation marks: a copied one breaks placement, a forged one takes devices of others.
-        belongs: names that this system alone knows, and ``key=value`` of its nodes: reported if a translated pod keeps one.
+    A copied mark breaks placement, a forged one takes devices of others; a translated pod that keeps what `belongs` is told.
     """
 
     annotations: NameSet = field(default_factory=NameSet)
-    labels: NameSet = field(default_factory=NameSet)  # the same, as labels
-    hints: NameSet = field(
-        default_factory=NameSet
-    )  # annotations that only this scheduler reads; a mark is never a hint
-    belongs: NameSet = field(default_factory=NameSet)
+    labels: NameSet = field(default_factory=NameSet)
+    hints: NameSet = field(default_factory=NameSet)  # annotations that only this scheduler reads
+    belongs: NameSet = field(default_factory=NameSet)  # what this system alone knows, and `key=value` of its nodes
 
     def hint(self, key: str) -> bool:
         """Return whether an annotation is a hint, which is lost when the pod is translated to another vendor."""
@@ -128,12 +124,7 @@ class Default:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vendor:
-    """A compiled vendor; the attributes are the compiled parts of its document.
-
-    Attributes:
-        system: the system whose scheduler and device plugin serve the keys, for messages; the vendor if it is not known.
-        expressed: the dimensions for which it has a key, a form that derives them, or names that stand for an amount.
-    """
+    """A compiled vendor; the attributes are the compiled parts of its document."""
 
     name: str
     family: str
@@ -154,10 +145,10 @@ class Vendor:
     lets_through: LetsThrough  # the names by which match conditions send a pod to the webhook
     claim: schema.Claim | None  # its requests are written as resource claims; None: as keys of pods
     overridden: frozenset[tuple[str | int, ...]]
-    expressed: frozenset[Dimension] = field(init=False)
+    expressed: frozenset[Dimension] = field(init=False)  # those with a key, or of forms or names that imply them
     unreported: frozenset[str] = field(init=False)  # its keys that no node reports
     borrowed: Mapping[str, Key] = field(init=False)  # the keys that are resource names of other vendors, by these
-    system: str = field(init=False)
+    system: str = field(init=False)  # whose scheduler and device plugin serve the keys, for messages
 
     def __post_init__(self) -> None:
         rows = [row for variable in self.variables.values() for row in variable.rows.values()]

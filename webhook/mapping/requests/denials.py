@@ -88,6 +88,7 @@ def form_denied(vendor: Vendor, form: Form, key_values: KeyValues, container: st
     text = form.deny or ""
     above = [] if entry is None or "{above}" not in text else _above(vendor, entry)  # else no number is too small
     message = PLACEHOLDER.sub(fill, text)
+    without = (name for condition in form.when if condition.present for name in condition.keys if name in key_values)
     return deny(
         Reason.UNSUPPORTED_BY_VENDOR,
         message,
@@ -97,12 +98,7 @@ def form_denied(vendor: Vendor, form: Form, key_values: KeyValues, container: st
         instead=(
             *(() if entry is None else instead_of(entry.key, *above)),
             *itertools.chain.from_iterable(_counts_missing(vendor, form, key_values)),
-            *(
-                ((key_values[name].key, None),)
-                for condition in form.when
-                for name in condition.keys
-                if condition.present and name in key_values
-            ),
+            *(((key_values[name].key, None),) for name in without),
         ),
         named=tuple(_named(message, entry if above else None, legal, {each.key for each in key_values.values()})),
     )
@@ -116,10 +112,9 @@ def _named(
         if (match[1] or match[3]) in names:
             yield ((match[3], None) if match[3] else (match[1], int(match[2])),)
     words = message.rpartition(": write ")[2].split()
-    below = [] if entry is None else [numbers.floor(entry.number) for numbers in legal]
-    for number in below:
-        if entry is not None and number and exact_text(number) in words:
-            yield ((entry.key, number),)
+    for numbers in legal if entry is not None else ():
+        if entry is not None and (below := numbers.floor(entry.number)) and exact_text(below) in words:
+            yield ((entry.key, below),)
 
 
 def _counts_missing(vendor: Vendor, form: Form, key_values: KeyValues) -> Iterator[Instead]:
@@ -132,13 +127,8 @@ def _counts_missing(vendor: Vendor, form: Form, key_values: KeyValues) -> Iterat
 
 def _accepted(vendor: Vendor, key_name: str) -> list[Numbers]:
     """The numbers of a key that forms accept, for each that says so."""
-    return [
-        condition.numbers
-        for form in vendor.forms
-        if form.reads
-        for condition in form.when
-        if condition.keys == (key_name,) and condition.numbers is not None
-    ]
+    conditions = [each for form in vendor.forms if form.reads for each in form.when if each.keys == (key_name,)]
+    return [each.numbers for each in conditions if each.numbers is not None]
 
 
 def _above(vendor: Vendor, entry: KeyValue) -> list[Number]:
@@ -154,15 +144,11 @@ def without_row(vendor: Vendor, entry: KeyValue) -> str:
     listed = f"{', '.join(rows[:MAX_LISTED])}{f' … ({len(rows)} in all)' if rows[MAX_LISTED:] else ''}"
     for variable in vendor.variables.values():
         name = name_in(vendor, entry, variable)
-        others = variable.of_other_models.get(name or "")
-        if others:
-            return (
-                f"{name} is not available on {', '.join(variable.models)}, but on {', '.join(others)}: "
-                f"if the cluster has such a device, add it to `model`; otherwise write one of {listed}"
-            )
-    if rows:
-        return f"its size is not known: write one of {listed}"
-    return f"its size is not known: add `rows` with `extends: {vendor.name}`"
+        if others := variable.of_other_models.get(name or ""):
+            where = f"{name} is not available on {', '.join(variable.models)}, but on {', '.join(others)}"
+            return f"{where}: if the cluster has such a device, add it to `model`; otherwise write one of {listed}"
+    remedy = f"write one of {listed}" if rows else f"add `rows` with `extends: {vendor.name}`"
+    return f"its size is not known: {remedy}"
 
 
 def _spelled(vendor: Vendor, name: str, key_values: KeyValues) -> str:
@@ -228,12 +214,10 @@ def no_whole_number(
         part = _part_of_one(vendor, entry, least, alone, accepted)
         if part is not None:
             return *part, named if part[1] == alone else ()
-    meant = gibibytes_meant(key, entry.number)
+    meant, message = gibibytes_meant(key, entry.number), f"{entry} is not a whole number: write {write}"
     if meant is None or meant == least or not _may_take(vendor, key.name, entry, meant):
-        return f"{entry} is not a whole number: write {write}", alone, named
-    message = (
-        f"{entry} is not a whole number: write {write}, or {exact_text(meant)} for {number_text(entry.number)} GiB"
-    )
+        return message, alone, named
+    message = f"{message}, or {exact_text(meant)} for {number_text(entry.number)} GiB"
     return message, (*instead_of(entry.key, meant), *alone), named
 
 
@@ -256,21 +240,19 @@ def _part_of_one(
 def _one_with(vendor: Vendor, entry: KeyValue, shares: Iterable[tuple[str, Number]]) -> KeyValues:
     """One device with these resources of its vendor."""
     named = {key.spelled(dict(entry.binding)): key.name for key in vendor.keys.values() if key.place == "resource"}
-    beside = {
-        named[name]: KeyValue(named[name], name, exact_text(number), number, entry.binding) for name, number in shares
-    }
     counts = "devices" in vendor.keys[entry.key_name].dimensions
-    return {**({entry.key_name: replace(entry, text="1", number=1)} if counts else {}), **beside}
+    found = {entry.key_name: replace(entry, text="1", number=1)} if counts else {}
+    for name, number in shares:
+        found[named[name]] = KeyValue(named[name], name, exact_text(number), number, entry.binding)
+    return found
 
 
 def _size_key(vendor: Vendor, entry: KeyValue, accepted: Callable[[KeyValues], bool]) -> str | None:
     """The resource that requests a size of memory, so that the target accepts it; None if there is none."""
-    for name in vendor.by_dimension["memory"]:
-        key = vendor.keys[name]
-        if not _usual(key, "memory") or not key.sized or not key.unit:
-            continue
+    for key in (vendor.keys[name] for name in vendor.by_dimension["memory"]):
         spelled = key.spelled(dict(entry.binding))
-        if accepted(_one_with(vendor, entry, [(spelled, ceil_to(Fraction(PROBED) / key.unit, key.step))])):
+        size = ceil_to(Fraction(PROBED) / key.unit, key.step) if key.unit and key.sized else 0
+        if size and _usual(key, "memory") and accepted(_one_with(vendor, entry, [(spelled, size)])):
             return spelled
     return None
 

@@ -43,11 +43,7 @@ _AMOUNTS: Final[tuple[Dimension, ...]] = ("memory", "cores")
 
 
 class Reader(Struct):
-    """The keys of one container, their form, and the results of reading them so far.
-
-    Attributes:
-        vendor, form, key_values, largest_card, container: what is read, and where.
-    """
+    """The keys of one container, their form, and the results of reading them so far."""
 
     vendor: Vendor
     form: Form
@@ -64,10 +60,13 @@ class Reader(Struct):
 
     def counted(self, dimension: Dimension) -> KeyValue | None:
         """Return the key of a dimension that counts, and report others beside it; None if no key specifies it."""
-        present = self.present(dimension)
-        if len(present) > 1:
-            self.report_ignored(present[1:], present[0])
-        return present[0] if present else None
+        counted: KeyValue | None = None
+        for name in self.vendor.by_dimension[dimension]:
+            if name in self.key_values and counted is not None:
+                self.report_ignored(self.present(dimension)[1:], counted)
+                break
+            counted = counted or self.key_values.get(name)
+        return counted
 
     def legal(self, key: Key, entry: KeyValue, number: Number) -> Number:
         """Return the number of a key, or its part for each device, or the legal one to which the vendor rounds it."""

@@ -38,23 +38,17 @@ Defaults: TypeAlias = Mapping[Dimension, Default]
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
-    """The meaning of a container's keys.
-
-    Attributes:
-        spelled: the request of the keys with `added`, which may round a default up; None: equal to `request`.
-    """
+    """The meaning of a container's keys."""
 
     form: Form  # the form of the keys
     request: Request  # the settled request
     specified: frozenset[Dimension]  # the dimensions that the keys, or their form, specify
     corrections: Mapping[str, Number]  # keys whose number the vendor raises, with the raised number
     filled: Defaults  # the dimensions from defaults
-    passed_over: tuple[
-        Dimension, ...
-    ]  # the dimensions whose default no key can express, or would change what is specified
+    passed_over: tuple[Dimension, ...]  # those whose default no key can express, or would change what is specified
     findings: tuple[Finding, ...]  # ignored keys, corrections and roundings
     added: KeyValues = {}  # keys for the defaults, if the request stays in this vendor's keys
-    spelled: Request | None = None
+    spelled: Request | None = None  # that of the keys with `added`, which may round a default up; None: `request`
 
 
 def form_of(vendor: Vendor, key_values: KeyValues) -> Form | None:

@@ -51,14 +51,8 @@ def write(
 ) -> Written:
     """Write a settled request in the keys of a vendor; memory and cores are rounded up per device to what it can express.
 
-    Args:
-        target: the vendor to write for.
-        request: what is written.
-        defaults: those that would apply when the keys are read again; dimensions that they would fill are written.
-        largest_card: bytes, as for `read`.
-        container: its name, for keys that contain it and for messages.
-        named: the value of a variable with a row, if the source's keys name the same one: then that is written, whatever its
-            size, in any form.
+    Dimensions that `defaults` would fill when the keys are read again are written. With `named`, the value of a variable with
+    a row that the source's keys name, that is written, whatever its size, in any form.
 
     Raises:
         NoEquivalent: no form can express it.
