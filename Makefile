@@ -17,7 +17,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/build/pycache
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-cluster test-node test-all test-systems coverage fuzz mutants check bench bench-memory vendors-check \
+.PHONY: help run test test-cluster test-node test-all test-systems coverage fuzz mutants check bench bench-memory \
 	docs site manifests release release-parts release-image release-checksums fmt lock clean
 
 help: ## list the targets
@@ -111,11 +111,7 @@ bench: $(INSTALLED) ## measure beside an empty handler and a webhook at PEER=htt
 bench-memory: $(INSTALLED) ## memory under PODS=1000000 pods that are all different, each sent twice
 	$(BIN)/python -m benchmarks.memory $(PODS)
 
-vendors-check: $(INSTALLED) ## the source of each mapping, with version and date: where to look for newer ones
-	$(BIN)/vgpu-webhook vendors --sources
-
 docs: $(INSTALLED) ## generate the pages that are made from the code
-	$(BIN)/vgpu-webhook codes --markdown > docs/codes.md
 	$(BIN)/python -m tests.faults.page > docs/reliability.md
 	$(BIN)/python -m tests.gpu.page > docs/gpu.md
 	$(BIN)/python -m tests.systems.page

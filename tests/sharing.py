@@ -10,8 +10,7 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 _CLUSTERS: Final = ("tests/controlplane", "tests/deploy", "tests/faults")
 _WHOLE: Final = frozenset(
-    f"tests/{name}.py"
-    for name in ("project/test_docs", "doctor/test_checks", "fuzz/test_fuzz", "decisions/test_any_to_any")
+    f"tests/{name}.py" for name in ("project/test_docs", "doctor/test_checks", "fuzz/test_fuzz", "decisions/any_to_any")
 )
 """Files whose tests share what takes long besides: the commands of all pages, which are run once, policies."""
 

@@ -64,13 +64,7 @@ class PodPath:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How a controller counts the devices of a template, before its pods are changed.
-
-    Attributes:
-        by: the controller.
-        names: patterns of the resource names that it counts.
-        at: path, from what has the template, of a number that counts instead.
-    """
+    """How a controller counts devices of a template: resource names by patterns, or a number `at` a path beside it."""
 
     by: str
     names: tuple[str, ...]
@@ -186,38 +180,12 @@ def assembled(data: Any, value: dict[str, Any], shape: PodPath, path: FieldPath 
     """Assemble the pod that an object describes at a path without a template, and where its parts are, as pairs of paths."""
     inherited = _inherited(data, value, shape)
     spec = value | inherited
-    parts: dict[FieldPath, FieldPath] = {("spec",): path}
-    extra: list[tuple[FieldPath, dict[str, Any], FieldPath]] = [
-        (inner, container, ())
-        for pattern in shape.containers
-        for inner, container in matches(value, pattern)
-        if isinstance(container, dict)
-    ]
-    extra += [
-        (inner, {"resources": resources}, ("resources",))
-        for pattern in shape.resources
-        for inner, resources in matches(value, pattern)
-    ]
-    if extra:
-        # What else the webhook writes into a pod spec may have no place beside the fields of this kind.
-        parts = {
-            ("spec", key, i): (*path, key, i)
-            for key in _CONTAINERS
-            for i, _ in (children(value.get(key)) if isinstance(value.get(key), list) else ())
-        }
-        # A pod's own scheduler takes the place of an inherited one; nothing can be added to an inherited list.
-        parts |= {
-            ("spec", key): (*path, key)
-            for key in (*(shape.fields or ()), *shape.defaulted)
-            if not isinstance(inherited.get(key), dict | list)
-        }
-    for inner, container, within in extra:
+    further = list(_further(value, shape))
+    parts = _own_parts(value, shape, inherited, path) if further else {("spec",): path}
+    for inner, container, within in further:
         containers = list(spec.get("containers") or ())
-        place = next((part for part in reversed(inner) if isinstance(part, str)), "main")
-        listed = any(isinstance(part, int) for part in inner)
-        name = (not listed and shape.container) or container.get("name") or shape.container or place
         parts["spec", "containers", len(containers), *within] = (*path, *inner)
-        spec["containers"] = [*containers, {**container, "name": name}]
+        spec["containers"] = [*containers, {**container, "name": _name_of(container, inner, shape)}]
     if volumes := _mounted(data, spec, shape):
         # The pod's own come first, and only there something can be written.
         own = list(spec.get("volumes") or ())
@@ -229,6 +197,35 @@ def assembled(data: Any, value: dict[str, Any], shape: PodPath, path: FieldPath 
         spec = spec if patch is None else patched(spec, patch)
     metadata = _metadata(data, value, shape)
     return {"spec": spec} | ({"metadata": metadata} if metadata else {}), tuple(parts.items())
+
+
+def _further(value: dict[str, Any], shape: PodPath) -> Iterator[tuple[FieldPath, dict[str, Any], FieldPath]]:
+    """Yield containers elsewhere: the path of what is there, the container, and which part of it that is."""
+    for pattern in shape.containers:
+        yield from ((inner, each, ()) for inner, each in matches(value, pattern) if isinstance(each, dict))
+    for pattern in shape.resources:
+        yield from ((inner, {"resources": each}, ("resources",)) for inner, each in matches(value, pattern))
+
+
+def _own_parts(
+    value: dict[str, Any], shape: PodPath, inherited: Mapping[str, Any], path: FieldPath
+) -> dict[FieldPath, FieldPath]:
+    """Where a pod's own parts are: what else the webhook writes may have no place beside the fields of this kind."""
+    listed = ((key, i) for key in _CONTAINERS if isinstance(value.get(key), list) for i, _ in children(value[key]))
+    parts: dict[FieldPath, FieldPath] = {("spec", *part): (*path, *part) for part in listed}
+    # A pod's own scheduler takes the place of an inherited one; nothing can be added to an inherited list.
+    fields = (
+        key for key in (*(shape.fields or ()), *shape.defaulted) if not isinstance(inherited.get(key), dict | list)
+    )
+    return parts | {("spec", key): (*path, key) for key in fields}
+
+
+def _name_of(container: Mapping[str, Any], inner: FieldPath, shape: PodPath) -> Any:
+    """The name of a container elsewhere: its own, that of the kind, or the key that it is the value of."""
+    if shape.container and not any(isinstance(part, int) for part in inner):
+        return shape.container
+    place = next((part for part in reversed(inner) if isinstance(part, str)), "main")
+    return container.get("name") or shape.container or place
 
 
 MAX_PATCH: Final = 4096

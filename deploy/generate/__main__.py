@@ -1,4 +1,4 @@
-"""Writes the chart's schema and README, its values and the examples for the program, pictures, and the version (`make docs`).
+"""Writes the chart's schema and README, values and examples for the program, the codes, pictures, the version (`make docs`).
 
 With Helm, manifests.
 """
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from deploy.generate import CHART, DEPLOY
+from deploy.generate.codes import PAGE, page
 from deploy.generate.examples import EXAMPLES, examples
 from deploy.generate.kustomize import base, inject
 from deploy.generate.picture import PICTURES, pictures
@@ -21,6 +22,7 @@ def main(helm: str | None = None) -> None:
     (CHART / "README.md").write_text(readme())
     DEFAULTS.write_text(defaults())
     EXAMPLES.write_text(examples())
+    PAGE.write_text(page())
     for name, text in pictures().items():
         (PICTURES / name).write_text(text)
     for path, text in versioned().items():

@@ -83,7 +83,7 @@ def test_every_command_is_seen_to_end() -> None:
     assert {ending for ending, _ in ENDED} == ENDINGS.keys()
 
 
-@pytest.mark.parametrize("arguments", [(), *((name,) for name in COMMANDS)], ids=str)
+@pytest.mark.parametrize("arguments", [(), *((name,) for name in COMMANDS), ("certs", "rotate")], ids=str)
 def test_help_ends_with_them(run: Run, arguments: tuple[str, ...]) -> None:
     """The same table in each."""
     printed = " ".join(run(*arguments, "--help").stdout.partition("Exit codes:")[2].split())

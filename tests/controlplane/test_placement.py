@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.decisions.test_any_to_any import SOURCES, policy_for, taken, translated
+from tests.decisions.any_to_any import SOURCES, policy_for, taken, translated
 from webhook.mapping.model.vendor import Vendor
 
 from .client import Object

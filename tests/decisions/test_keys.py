@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.decisions.test_any_to_any import CONTEXT, SOURCES, TARGET, VENDORS, policy_for, translated
+from tests.decisions.any_to_any import CONTEXT, SOURCES, TARGET, VENDORS, policy_for, translated
 from tests.naming import each_of, naming
 from tests.yaml_text import load_yaml
 from webhook.admission import decide

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.decisions.test_any_to_any import POLICY, TARGET
+from tests.decisions.any_to_any import POLICY, TARGET
 from tests.decisions.test_cases import OPTED_IN
 from tests.naming import each_of
 from tests.strict_patch import apply_strictly

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.decisions.test_any_to_any import CONTEXT, SOURCES, policy_for
+from tests.decisions.any_to_any import CONTEXT, SOURCES, policy_for
 from tests.decisions.test_keys import pod_of
 from tests.generators.requests import PATTERNED
 from tests.naming import naming

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.decisions.test_any_to_any import CONTEXT, SOURCES, TARGET, VENDORS, policy_for
+from tests.decisions.any_to_any import CONTEXT, SOURCES, TARGET, VENDORS, policy_for
 from tests.decisions.test_cases import CASES, context_in, policy_in
 from tests.decisions.test_keys import CASES as KEY_CASES
 from tests.decisions.test_keys import pod_of

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.decisions.test_any_to_any import CONTEXT, POLICY, SOURCES, STANDBY, TARGET, VENDORS, policy_for
+from tests.decisions.any_to_any import CONTEXT, POLICY, SOURCES, STANDBY, TARGET, VENDORS, policy_for
 from tests.decisions.test_keys import CASES, pod_of
 from tests.depth import few_or_all, one_in, partners
 from tests.naming import each_of

@@ -14,8 +14,8 @@ from tests.acted import in_vain
 from tests.admission import test_told
 from tests.advised import followed
 from tests.decisions import test_cases, test_keys
-from tests.decisions.test_any_to_any import CONTEXT as ANYWHERE
-from tests.decisions.test_any_to_any import VENDORS, policy_between, policy_for
+from tests.decisions.any_to_any import CONTEXT as ANYWHERE
+from tests.decisions.any_to_any import VENDORS, policy_between, policy_for
 from tests.depth import few_or_all, partners
 from tests.mapping.vendors import policy as configured
 from tests.naming import each_of, naming

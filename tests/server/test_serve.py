@@ -207,8 +207,10 @@ async def test_standalone_serves(tmp_path: Path) -> None:
         async with started(tmp_path / "state", "--drain-grace", "0") as server:
             answer = await server.call(request(review(obj=GPU_POD)))
             assert answer.status == 200
+            assert "patch" not in answer.json["response"]  # whole devices stay whole, as for every command
+            share = json.loads(json.dumps(GPU_POD).replace('"nvidia.com/gpu": "1"', '"nvidia.com/gpumem": "3000"'))
+            answer = await server.call(request(review(obj=share)))
             assert answer.json["response"]["patchType"] == "JSONPatch"
-            assert answer.json["response"]["warnings"]
             with pytest.raises(ssl.SSLCertVerificationError):
                 await asyncio.open_connection(server.mutate.host, server.mutate.port, ssl=ssl.create_default_context())
             server.signal(signal.SIGINT)

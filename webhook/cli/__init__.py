@@ -56,8 +56,9 @@ class Program(click.Group):
             return None
         command = getattr(import_module(f"webhook.cli.commands.{cmd_name}"), cmd_name)
         assert isinstance(command, click.Command)  # noqa: S101  (a mistake in the table above)
-        own = (command.epilog or "").removesuffix(_EPILOG).rstrip()
-        command.epilog = f"{own}\n\n{_EPILOG}" if own else _EPILOG
+        for each in (command, *(command.commands.values() if isinstance(command, click.Group) else ())):
+            own = (each.epilog or "").removesuffix(_EPILOG).rstrip()
+            each.epilog = f"{own}\n\n{_EPILOG}" if own else _EPILOG
         return command if any(parameter.name == "version" for parameter in command.params) else _version(command)
 
     def resolve_command(

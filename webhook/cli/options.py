@@ -18,7 +18,6 @@ from webhook.text import shown
 if TYPE_CHECKING:
     from webhook.cli.manifests.simulate import Simulated
     from webhook.cluster.client import Api
-    from webhook.mapping.model.policy import Policy
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -59,15 +58,7 @@ def configured(command: Command, kind: type[click.Option] = click.Option) -> Com
 
 @dataclass(frozen=True, slots=True)
 class PolicyOptions:
-    """The options that choose a policy; each group excludes the others.
-
-    Attributes:
-        values: values of the chart, the later ones over the earlier ones.
-        mappings, settings: documents in files.
-        context, kubeconfig: a cluster, whose policy in force is meant.
-        release_namespace: the webhook's namespace in it.
-        cluster: the cluster that is configured for this process is meant, without naming it.
-    """
+    """The options that choose a policy: values, documents, or a cluster; `cluster` is that of this process, unnamed."""
 
     values: tuple[Path, ...] = ()
     mappings: Path | None = None
@@ -93,11 +84,7 @@ class PolicyOptions:
         return tuple(option for option in self.named if _SOURCES[option] != "cluster")
 
     def check(self) -> None:
-        """Reject options that contradict each other.
-
-        Raises:
-            click.UsageError: it names both.
-        """
+        """Reject options that contradict each other."""
         first_of_kinds = [next(group) for _, group in itertools.groupby(self.named, _SOURCES.get)]
         if len(first_of_kinds) > 1:
             raise click.UsageError(
@@ -177,12 +164,7 @@ def _policy_page(context: click.Context, parameter: click.Parameter, value: bool
 
 
 def of_cluster(only_with: str = "", kind: type[click.Option] = click.Option) -> Callable[[Command], Command]:
-    """Give a command the options ``--kubeconfig`` and ``--release-namespace``.
-
-    Args:
-        only_with: the option that they require, as the beginning of their help.
-        kind: the class of these options.
-    """
+    """Give a command the options ``--kubeconfig`` and ``--release-namespace``."""
     kubeconfig = click.option(
         "--kubeconfig",
         cls=kind,
@@ -205,11 +187,7 @@ def of_cluster(only_with: str = "", kind: type[click.Option] = click.Option) -> 
 
 
 def in_cluster(source: PolicyOptions, task: "Callable[[Api, str], Awaitable[_Found]]") -> _Found:
-    """Run a task with the API server of these options, and the webhook's own namespace there; name what was not read.
-
-    Raises:
-        Failure: no cluster is configured, or it cannot be read.
-    """
+    """Run a task with the API server of these options, and the webhook's own namespace there; name what was not read."""
     import asyncio
 
     from webhook.cluster.client import ApiError
@@ -231,25 +209,9 @@ def in_cluster(source: PolicyOptions, task: "Callable[[Api, str], Awaitable[_Fou
         raise Failure([str(error)]) from error
 
 
-def configured_policy(mappings: Path | None, settings: Path | None) -> "Policy":
-    """Load the policy of these options.
-
-    Raises:
-        Failure: a document cannot be read, or is invalid.
-    """
-    from webhook.mapping.load import load_policy
-
-    with reading_documents(mappings or settings):
-        return load_policy(mappings, settings)
-
-
 @contextmanager
 def reading_documents(path: Path | None) -> Iterator[None]:
-    """Turn what is wrong with documents into the error of a command; `path` is what cannot be decoded.
-
-    Raises:
-        Failure: a document cannot be read, or is invalid.
-    """
+    """Turn what is wrong with documents into the error of a command; `path` is what cannot be decoded."""
     from webhook.mapping.document.problem import MappingError
 
     try:
@@ -263,11 +225,7 @@ def reading_documents(path: Path | None) -> Iterator[None]:
 
 
 def manifest_options(*, required: bool) -> Callable[[Command], Command]:
-    """Give a command the options of manifests, from ``-f`` to ``--strict``, and those of `policy_options`.
-
-    Args:
-        required: whether the command requires ``-f``.
-    """
+    """Give a command the options of manifests, from ``-f`` to ``--strict``, and those of `policy_options`."""
     files = click.option(
         "-f",
         "--filename",
@@ -313,13 +271,7 @@ def strict_option(command: Command) -> Command:
 
 
 def end(outcome: "Simulated", *, denied: bool, strict: bool) -> None:
-    """Print what was not read or not judged, and exit with 1 or 2 if something was wrong.
-
-    Args:
-        outcome: the result for all documents, already printed.
-        denied: whether an object was denied.
-        strict: whether a request that nothing judged is an error.
-    """
+    """Print what was not read or not judged, and exit with 1 or 2 if something was wrong."""
     for warning in (each for manifest in outcome.manifests for each in manifest.warnings):
         tell(f"warning: {warning}")
     for error in outcome.errors:

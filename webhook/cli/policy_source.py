@@ -14,8 +14,8 @@ from webhook.cli.options import PolicyOptions, in_cluster, reading_documents
 from webhook.cli.terminal import Failure, tell
 from webhook.mapping.document.problem import MappingError, nearest_known
 from webhook.mapping.document.strict_yaml import Document
-from webhook.mapping.document.validation import EXTENDS
-from webhook.mapping.load import build_policy, documents_in, settings_in
+from webhook.mapping.document.validation import EXTENDS, merge_documents
+from webhook.mapping.load import build_policy, builtin, documents_in, settings_in
 from webhook.mapping.model.policy import Policy
 
 DEFAULT: Final = "default (no target, whole devices)"
@@ -24,14 +24,7 @@ _OTHERS: Final = "; yours: --values FILE, --context NAME"
 
 @dataclass(frozen=True, slots=True)
 class SourcedPolicy:
-    """A policy and where it comes from.
-
-    Attributes:
-        title: where it comes from, as the end of a sentence.
-        policy: the policy.
-        mappings, settings: the documents that it has beside the built-in ones.
-        warnings: lines about documents in a cluster that are not in force.
-    """
+    """A policy, where it comes from (as the end of a sentence), its documents beside the built-in ones, and warnings."""
 
     title: str
     policy: Policy
@@ -52,17 +45,17 @@ class SourcedPolicy:
     def with_documents(self, mappings: Sequence[Document], settings: Document | None, *, partial: bool) -> Policy:
         """Return the policy that results if these documents replace those of the same vendors, and the settings.
 
-        Args:
-            mappings: documents of mappings.
-            settings: a document of settings; None: the present ones.
-            partial: other documents could not be read.
-
         Raises:
             MappingError: a document is invalid.
         """
         if not mappings and settings is None:
             return self.policy
         return build_policy([*self.kept_beside(mappings), *mappings], settings or self.settings, partial=partial)
+
+    def written(self, vendor: str) -> dict[str, Any]:
+        """Return the document of a vendor as it is written, merged with the one that it extends."""
+        own = next((each for each in self.mappings if _vendor(each.data) == vendor), None)
+        return dict(builtin()[vendor].data if own is None else merge_documents(own, builtin()).data)
 
     def kept_beside(self, mappings: Sequence[Document]) -> list[Document]:
         """Return the mappings of vendors that these do not replace."""
@@ -75,16 +68,7 @@ def _vendor(data: dict[str, Any]) -> Any:
 
 
 def sourced_policy(options: PolicyOptions, *, silent: bool = False) -> SourcedPolicy:
-    """Load the policy of these options; print its warnings on stderr.
-
-    Args:
-        options: they choose the policy.
-        silent: print nothing: the caller does.
-
-    Raises:
-        Failure: documents, values or a cluster cannot be read, or a document is invalid.
-        click.UsageError: the options contradict each other.
-    """
+    """Load the policy of these options; print its warnings on stderr."""
     options.check()
     if not options.in_cluster:
         return _from_files(options)
@@ -127,22 +111,14 @@ def _default() -> SourcedPolicy:
 
 
 def check_target(target: str | None, policy: Policy) -> None:
-    """Reject a target that is not a vendor.
-
-    Raises:
-        click.BadParameter: it names the vendor that was probably meant.
-    """
+    """Reject a target that is not a vendor."""
     if target is not None and policy.vendor_called(target) is None:
         hint = nearest_known(target, policy.vendors, policy.names)
         raise click.BadParameter(f"no vendor is called {target!r}: {hint}", param_hint="--to")
 
 
 def policy_in_cluster(options: PolicyOptions) -> SourcedPolicy:
-    """Read the policy of a cluster's ConfigMaps.
-
-    Raises:
-        Failure: the cluster cannot be read.
-    """
+    """Read the policy of a cluster's ConfigMaps."""
     from webhook.cluster.connection import current_context, release_namespace_of
     from webhook.cluster.policy.choose import policy_now
     from webhook.cluster.policy.documents import NO_SETTINGS

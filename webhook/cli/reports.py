@@ -17,15 +17,7 @@ TestCase: TypeAlias = tuple[str, str, Sequence[str], Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class ReportLine:
-    """One thing that is reported.
-
-    Attributes:
-        rule: what it violates, a key of `CommandReport.rules`.
-        level: its severity; ok: a note.
-        text: the message, perhaps with its place before it.
-        at: its place.
-        hint: what to do next; empty if there is nothing to do.
-    """
+    """One thing that is reported: a violated rule, its severity (ok: a note), message and place, and what to do next."""
 
     rule: str
     level: Level
@@ -36,14 +28,7 @@ class ReportLine:
 
 @dataclass(frozen=True, slots=True)
 class CommandReport:
-    """What a command found.
-
-    Attributes:
-        command: its name.
-        rules: what was looked at, with a description.
-        cases: what passed and failed.
-        lines: all that was found.
-    """
+    """What a command found: what was looked at with a description, what passed and failed, and all lines."""
 
     command: str
     rules: Mapping[str, str]

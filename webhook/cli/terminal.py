@@ -51,12 +51,7 @@ _NARROW: Final = 8
 
 
 def aligned(rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Align the cells of rows; return the lines of each row.
-
-    Args:
-        rows: the cells.
-        width: the columns of a line; what does not fit is wrapped in its cell: first between words, then anywhere.
-    """
+    """Align the cells of rows; return the lines of each row."""
     by_column = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in by_column]
     words = [max(len(word) for cell in column for word in (*cell.split(), "")) for column in by_column]
@@ -109,14 +104,7 @@ def wrapped(text: str, indent: int, further: int = 2) -> list[str]:
 
 
 def prose(text: str, first: str = "", rest: str = "", width: int = WIDTH) -> list[str]:
-    """Wrap a text between words; what can be pasted stays in one line.
-
-    Args:
-        text: the text.
-        first: the beginning of the first line.
-        rest: the beginning of every other line.
-        width: the columns of a line.
-    """
+    """Wrap a text between words; what can be pasted stays in one line."""
     whole = _TO_PASTE.sub(lambda found: found[0].replace(" ", _NO_BREAK), shown(text))
     lines = textwrap.wrap(
         whole, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False

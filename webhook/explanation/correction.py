@@ -6,7 +6,7 @@ the corrected pod is not denied.
 
 import difflib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -33,12 +33,6 @@ def correction(pod: Pod, context: Context, policy: Policy, denial: Finding) -> d
     """Return the least change with which the pod is not denied, if it is known, as data for JSON.
 
     ``manifest`` has the parts of the pod that differ, as they should be, and ``remove`` the keys to remove, as text.
-
-    Args:
-        pod: the denied pod.
-        context: as for `decide`.
-        policy: as for `decide`.
-        denial: why it is denied.
     """
     tries = 0
     waiting = [(pod, denial)]
@@ -80,37 +74,65 @@ def _candidates(pod: Pod, policy: Policy, denial: Finding) -> Iterator[Pod]:
 
 def _containers(slot: Slot, policy: Policy, denial: Finding) -> Iterator[Container]:
     """Yield the denied container, corrected as the reason suggests."""
-    container, reason, field = slot.container, denial.reason, denial.field or ""
-    inside = field.partition("[")[2].removesuffix("]")
-    if reason is Reason.PRIVILEGED:
-        yield _replace(container, security_context=None)
-    elif reason in {Reason.GUARDED, Reason.COLLISION} and field.startswith("env["):
-        others = [entry for entry in msgspec.json.decode(container.env) if entry.get("name") != inside]
-        yield _replace(container, env=msgspec.Raw(msgspec.json.encode(others)))
-    elif reason is Reason.NEAR_MISS and container.resources is not None:
-        beside = [*(container.resources.limits or {}), *(container.resources.requests or {})]
-        found = {key: _meant(key, beside, policy) for key in beside if not policy.resources.owners(key)}
-        if found.get(inside):
-            sides = (container.resources.limits, container.resources.requests)
-            limits, requests = ({found.get(key) or key: text for key, text in (side or {}).items()} for side in sides)
-            yield _replace(container, resources=Resources(limits or None, requests or None))
-    elif reason is Reason.LIMIT_DIFFERS and container.resources is not None:
-        limits = container.resources.limits or {}
-        requests = container.resources.requests or {}
-        same = {
-            key: limits[key] if key in limits and policy.resources.owners(key) else requests[key] for key in requests
-        }
-        yield _replace(container, resources=_replace(container.resources, requests=same))
-    resources = container.resources or Resources()
-    sized = any(
-        _sizes(name, text, policy)
-        for side in (resources.limits, resources.requests)
-        for name, text in (side or {}).items()
-    )
+    container = slot.container
+    corrected = _CORRECTED.get(denial.reason)
+    if corrected is not None and (one := corrected(container, denial.field or "", policy)) is not None:
+        yield one
+    sized = any(_sizes(name, text, policy) for side in _sides(container) for name, text in side.items())
     for instead in denial.instead:
         # The keys of a share are only for who has requested none; a label is no resource.
         if (len(instead) == 1 or not sized) and all(policy.resources.owners(name) for name, _ in instead):
             yield functools.reduce(lambda found, each: _with_number(found, *each), instead, container)
+
+
+def _sides(container: Container) -> tuple[dict[str, QuantityText], dict[str, QuantityText]]:
+    """The limits and the requests of a container."""
+    resources = container.resources or Resources()
+    return dict(resources.limits or {}), dict(resources.requests or {})
+
+
+def _with_sides(container: Container, limits: dict[str, QuantityText], requests: dict[str, QuantityText]) -> Container:
+    return _replace(container, resources=Resources(limits or None, requests or None))
+
+
+def _named_in(field: str) -> str:
+    return field.partition("[")[2].removesuffix("]")
+
+
+def _without_env(container: Container, field: str, _: Policy) -> Container | None:
+    if not field.startswith("env["):
+        return None
+    others = [entry for entry in msgspec.json.decode(container.env) if entry.get("name") != _named_in(field)]
+    return _replace(container, env=msgspec.Raw(msgspec.json.encode(others)))
+
+
+def _renamed(container: Container, field: str, policy: Policy) -> Container | None:
+    limits, requests = _sides(container)
+    beside = [*limits, *requests]
+    meant = {key: _meant(key, beside, policy) for key in beside if not policy.resources.owners(key)}
+    if not meant.get(_named_in(field)):
+        return None
+    sides = ({meant.get(key) or key: text for key, text in side.items()} for side in (limits, requests))
+    return _with_sides(container, *sides)
+
+
+def _with_limits_requested(container: Container, _: str, policy: Policy) -> Container:
+    limits, requests = _sides(container)
+    return _with_sides(
+        container,
+        limits,
+        requests | {key: limits[key] for key in requests.keys() & limits if policy.resources.owners(key)},
+    )
+
+
+_CORRECTED: Final[Mapping[Reason, Callable[[Container, str, Policy], Container | None]]] = {
+    Reason.PRIVILEGED: lambda container, *_: _replace(container, security_context=None),
+    Reason.GUARDED: _without_env,
+    Reason.COLLISION: _without_env,
+    Reason.NEAR_MISS: _renamed,
+    Reason.LIMIT_DIFFERS: _with_limits_requested,
+}
+"""What a reason by itself suggests for the denied container."""
 
 
 def _meant(name: str, beside: Sequence[str], policy: Policy) -> str | None:
@@ -135,19 +157,13 @@ def _sizes(name: str, quantity: QuantityText, policy: Policy) -> bool:
 
 def _with_number(container: Container, key: str, number: Number | None) -> Container:
     """The container with another number of a resource, in limits and in requests if it is there; None removes it."""
-    resources = container.resources or Resources()
-    limits, requests = dict(resources.limits or {}), dict(resources.requests or {})
-    if number is None:
-        limits.pop(key, None)
-        requests.pop(key, None)
-    else:
-        text: QuantityText = number if isinstance(number, int) else str(float(number))
-        in_limits, in_requests = key in limits, key in requests
-        if in_limits or not in_requests:
-            limits[key] = text
-        if in_requests or (requests and not in_limits):
-            requests[key] = text
-    return _replace(container, resources=Resources(limits or None, requests or None))
+    limits, requests = _sides(container)
+    for side in [side for side in (limits, requests) if key in side] or [limits, *([requests] if requests else [])]:
+        if number is None:
+            side.pop(key, None)
+        else:
+            side[key] = number if isinstance(number, int) else str(float(number))
+    return _with_sides(container, limits, requests)
 
 
 def _with_container(pod: Pod, slot: Slot, container: Container) -> Pod:

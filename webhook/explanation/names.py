@@ -1,14 +1,13 @@
 """A name explained: the vendors whose key it is, what its values are worth, and similar names."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Final, Literal, TypeAlias
 
 from webhook.mapping.model.keys import PLACEHOLDER, Condition, Derived, Form, Key, KeyPlace
 from webhook.mapping.model.match_names import advised_names, known_resources
 from webhook.mapping.model.names import Owner, index
-from webhook.mapping.model.near_misses import distance
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import glob_pattern
@@ -90,9 +89,6 @@ def _unit_size(vendor: Vendor, key: Key, dimension: Dimension) -> str:
 MAX_NEAR: Final = 3
 """The most names that are suggested for an unknown one."""
 
-MAX_LETTERS: Final = 4
-"""The most letters in which a suggested name differs."""
-
 _PLACES: Final[Mapping[KeyPlace, str]] = {
     "resource": "resource, in limits",
     "borrowed": "resource of another vendor, in limits of containers that these keys request for",
@@ -104,34 +100,11 @@ _PLACES: Final[Mapping[KeyPlace, str]] = {
 
 
 def similar_names(policy: Policy, name: str) -> tuple[str, ...]:
-    """Return names that are probably meant: those that differ in a few letters, or have the same part after the slash."""
-    miss = policy.near.find(name)
-    if miss is not None and miss.choices:
-        return (miss.meant,)
-    names = {
-        key
-        for vendor in policy.vendors.values()
-        for place in _PLACES
-        for key in (*index([vendor], place).exact, *_open_ended(vendor, place))
-    }
-    ranked = sorted((rank, key) for key in names if (rank := _rank(name, key)) is not None)
-    return tuple(key for rank, key in ranked[:MAX_NEAR] if rank <= ranked[0][0] + 1)
-
-
-def _rank(name: str, key: str) -> int | None:
-    """The distance of a known key from a name, in letters; None if it is hardly meant."""
-    away = distance(name, key)
-    if away <= min(MAX_LETTERS, len(name) // 3):
-        return away
-    (domain, _, local), (key_domain, _, key_local) = name.rpartition("/"), key.rpartition("/")
-    same_begin = key_domain == domain and local != "" and (key_local.startswith(local) or local.startswith(key_local))
-    return MAX_LETTERS if same_begin or key_local == local else None
-
-
-def _open_ended(vendor: Vendor, place: KeyPlace) -> Iterator[str]:
-    for key in vendor.keys.values():
-        if key.place == place:
-            yield from (template.text for template in key.spellings if template.variables)
+    """Return names that are probably meant, as the webhook takes them for what is misspelled in pods."""
+    near = policy.near.find(name) or policy.near.find_in_metadata(name)
+    if near is not None and near.meant:
+        return (near.meant,)
+    return policy.near.vaguely(name, policy.settings.target)[:MAX_NEAR]
 
 
 Mark: TypeAlias = Literal["hint", "owned", "placed", "known"]
@@ -143,22 +116,7 @@ NameUse: TypeAlias = dict[str, Any]
 
 
 def look_up(policy: Policy, name: str) -> dict[str, Any] | None:
-    """Look up a name in a policy: a key, or the spelling of one with its variables (``a/{chip}.vMem``).
-
-    Returns:
-        Data for JSON; None if neither a vendor nor Kubernetes knows the name.
-
-        ``name``          the name that is looked up
-        ``owner``         the vendor whose key it is as a resource; null if it belongs to no vendor
-        ``choice``        the setting that would make another vendor active, if several have the key
-        ``uses``          its meanings as a key, those of active vendors first: the ``vendor``; ``in_force``: whether its keys
-                          are read; ``title``: the vendor, and what it is; ``rows`` by their label: place, spellings, unit,
-                          legal numbers, the meaning of its absence, the forms in the order in which they are tried, and what
-                          is easily misunderstood
-        ``marks``         pairs of a vendor and its use, if it is not a key
-        ``advice``        what mappings say about a name of another system
-        ``device_class``  the DeviceClass whose own name as a resource it is
-    """
+    """Look up a name in a policy: a key, or the spelling of one with its variables (``a/{chip}.vMem``)."""
     explained: dict[str, Any] = {"name": name, "owner": None, "choice": None, "uses": [], "marks": []}
     explained |= {"advice": [], "device_class": None}
     device_class = name.removeprefix(DEVICE_CLASS)
@@ -166,18 +124,23 @@ def look_up(policy: Policy, name: str) -> dict[str, Any] | None:
         return explained | {"device_class": device_class}
     vendors = sorted(policy.vendors.values(), key=lambda vendor: vendor.inactive)
     found = [(place, use) for vendor in vendors for place, use in _uses(vendor, name)]
-    if not found:
-        marks = [(vendor.name, mark) for vendor in vendors for mark in _marks(vendor, name)]
-        entries = (entry for vendor in vendors for entry in advised_names(vendor.document))
-        named = (entry for entry in entries if re.fullmatch(glob_pattern(entry.name), name, re.DOTALL))
-        advice = list(dict.fromkeys(entry.advice for entry in named))
-        return explained | {"marks": marks, "advice": advice} if marks else None
-    owners = policy.resources.owners(name)
-    sharing = {use["vendor"] for place, use in found if place == "resource"}
-    owner = owners[0].vendor if owners else next((use["vendor"] for _, use in found if use["in_force"]), None)
-    others = sorted(sharing - {owner})
-    choice = f"owners: {{{name}: {others[0]}}}" if others and owner is not None else None
-    return explained | {"owner": owner if sharing else None, "choice": choice, "uses": [use for _, use in found]}
+    if found:
+        sharing = {use["vendor"] for place, use in found if place == "resource"}
+        in_force = (use["vendor"] for _, use in found if use["in_force"])
+        owner = next((each.vendor for each in policy.resources.owners(name)), None) or next(in_force, None)
+        others = sorted(sharing - {owner})
+        choice = f"owners: {{{name}: {others[0]}}}" if others and owner is not None else None
+        return explained | {"owner": owner if sharing else None, "choice": choice, "uses": [use for _, use in found]}
+    marks = [(vendor.name, mark) for vendor in vendors for mark in _marks(vendor, name)]
+    return explained | {"marks": marks, "advice": _advice(vendors, name)} if marks else None
+
+
+def _advice(vendors: Iterable[Vendor], name: str) -> list[str]:
+    """What mappings say about a name of another system, each once."""
+    entries = (entry for vendor in vendors for entry in advised_names(vendor.document))
+    return [
+        *dict.fromkeys(entry.advice for entry in entries if re.fullmatch(glob_pattern(entry.name), name, re.DOTALL))
+    ]
 
 
 def _uses(vendor: Vendor, name: str) -> Iterator[tuple[KeyPlace, NameUse]]:

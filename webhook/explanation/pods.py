@@ -79,21 +79,11 @@ def explain_pod(
     *,
     left_open: Decision | None = None,
 ) -> Explained:
-    """Explain the decision on a pod that is being created.
-
-    Args:
-        pod: as for `decide`.
-        context: as for `decide`.
-        policy: as for `decide`.
-        pod_target: how to name the source of the pod's target, if it is not the manifest (an option, for example).
-        unsent: why the cluster does not send it to the webhook: it stays as it is, and what is wrong with it is said.
-        left_open: the decision on a template with placeholders, of which there is nothing more to say.
-    """
+    """Explain the decision on a pod that is being created."""
     traced = trace(pod, context, policy)
     decision, would = traced.decision, traced.enforced
     enforcement = enforcement_of(pod, context)
     rollout = context.namespace.labels.get(ROLLOUT)
-    because = {"because": [(decision.reason.explanation.meaning, "")]}
     explained: Explained = {
         "namespace": context.namespace.name,
         "mode": enforcement.mode.value if rollout is None else f"{enforcement.mode.value}, rollout {rollout} %",
@@ -102,7 +92,7 @@ def explain_pod(
         **_reason_data(decision.reason),
         "status": {},
         "containers": [],
-        "rows": because,
+        "rows": _because(decision.reason.explanation.meaning),
         "findings": [],
         "denial": None,
         "correction": None,
@@ -110,39 +100,58 @@ def explain_pod(
     if traced.skipped:
         return explained
     if left_open is not None:
-        denial = left_open.denial
-        told = [structs.replace(each, message=each.sentence, container=None) for each in left_open.warnings]
-        rows = {
-            **_finding_rows(told, ("lost", "warnings", "notes")),
-            **({} if denial is None else _denial_rows(denial, enforced=not left_open.allowed)),
-        }
-        said = {"findings": list(map(finding_data, left_open.warnings)), "denial": denial and finding_data(denial)}
-        return {**explained, "allowed": left_open.allowed, **_reason_data(left_open.reason), "rows": rows, **said}
-    # In `warn` and `audit` nothing is written; explained is what would be.
-    plan = traced.steps.plan if would.denial is None else None
+        return explained | _of_template(left_open)
+    denial = would.denial
     notes = [note for note in would.notes if not note.expected]  # what is expected is in the rows of the pod
     findings = tuple(dict.fromkeys((*enforcement.findings, *would.warnings, *notes)))
-    if unsent is not None and (heard := (*findings, *([] if would.denial is None else [would.denial]))):
-        rows = {"because": [(unsent, "")], **_finding_rows(heard, ("lost", "warnings", "notes"))}
+    heard = findings if denial is None else (*findings, denial)
+    if unsent is not None and heard:
+        rows = _because(unsent) | _finding_rows(heard, _FINDINGS)
         unchanged = {"allowed": True, **_reason_data(Reason.NO_GPU_KEYS)}
         return {**explained, **unchanged, "rows": rows, "findings": list(map(finding_data, heard))}
+    corrected = None if denial is None else correction(pod, _enforcing(context), policy, denial)
+    decided = _decided(traced, findings, policy, pod_target)
+    return {**explained, **decided, **_denial_data(denial), "correction": corrected}
+
+
+_FINDINGS: Final = ("lost", "warnings", "notes")
+"""The labels of findings."""
+
+
+def _because(meaning: str) -> dict[str, list[ExplainedRow]]:
+    return {"because": [(meaning, "")]}
+
+
+def _denial_data(denial: Finding | None) -> Explained:
+    return {"denial": None if denial is None else finding_data(denial)}
+
+
+def _of_template(decision: Decision) -> Explained:
+    """What is said of a template with placeholders."""
+    told = [structs.replace(each, message=each.sentence, container=None) for each in decision.warnings]
+    rows = _finding_rows(told, _FINDINGS) | _denial_rows(decision.denial, enforced=not decision.allowed)
+    findings = list(map(finding_data, decision.warnings))
+    reason = {"allowed": decision.allowed, **_reason_data(decision.reason)}
+    return {**reason, "rows": rows, "findings": findings, **_denial_data(decision.denial)}
+
+
+def _decided(traced: Trace, findings: Sequence[Finding], policy: Policy, pod_target: str) -> Explained:
+    """What the decision is, or would be in the mode ``enforce``."""
+    decision, would = traced.decision, traced.enforced
+    # In `warn` and `audit` nothing is written; explained is what would be.
+    plan = traced.steps.plan if would.denial is None else None
     containers = list(_containers(traced, plan, findings, policy, pod_target))
     named = {container["name"] for container in containers}
     others = [finding for finding in findings if finding.container not in named]
-    return {
-        **explained,
-        "status": would.status,
-        "containers": containers,
-        "rows": {
-            **({} if traced.containers or would.denial is not None else because),
-            **_present("pod", () if plan is None else _placement(plan)),
-            **_finding_rows(others, ("lost", "warnings", "notes")),
-            **({} if would.denial is None else _denial_rows(would.denial, enforced=not decision.allowed)),
-        },
-        "findings": list(map(finding_data, findings)),
-        "denial": None if would.denial is None else finding_data(would.denial),
-        "correction": None if would.denial is None else correction(pod, _enforcing(context), policy, would.denial),
+    quiet = not traced.containers and would.denial is None
+    rows = {
+        **(_because(decision.reason.explanation.meaning) if quiet else {}),
+        **_present("pod", () if plan is None else _placement(plan)),
+        **_finding_rows(others, _FINDINGS),
+        **_denial_rows(would.denial, enforced=not decision.allowed),
     }
+    listed = list(map(finding_data, findings))
+    return {"status": would.status, "containers": containers, "rows": rows, "findings": listed}
 
 
 def _enforcing(context: Context) -> Context:
@@ -177,7 +186,9 @@ def _finding_rows(findings: Iterable[Finding], labels: Sequence[str]) -> dict[st
     return {label: rows[label] for label in labels if label in rows}
 
 
-def _denial_rows(denial: Finding, *, enforced: bool) -> dict[str, list[ExplainedRow]]:
+def _denial_rows(denial: Finding | None, *, enforced: bool) -> dict[str, list[ExplainedRow]]:
+    if denial is None:
+        return {}
     where = "" if denial.container is None else f"container {denial.container}: "
     text = f"{denial.reason.code} {where}{denial.message}"
     label, text = ("denied", text) if enforced else ("would be", f"denied: {text}")
@@ -232,7 +243,7 @@ def _containers(
             yield _idle(unrequested, plan, policy)
     for container in traced.containers:
         requested, reading = container.requested, container.reading
-        because = _because(requested.vendor, traced.overrides, policy, pod_target)
+        because = _target_by(requested.vendor, traced.overrides, policy, pod_target)
         stays = _stays(requested.vendor, traced.overrides, policy)
         form = None if reading is None else reading.form.name
         yield {
@@ -257,7 +268,7 @@ def _unread(container: ContainerKeys, findings: Sequence[Finding], policy: Polic
     """A container with keys that cannot even be collected: keys of two vendors, or invalid quantities."""
     rows, vendors = _resource_rows(container, policy)
     title = _title(container.name, " and ".join(vendors), None, init=container.init)
-    found = _of_container(findings, container.name, ("lost", "warnings", "notes"))
+    found = _of_container(findings, container.name, _FINDINGS)
     return {"name": container.name, "title": title, "rows": {"keys": rows, **found}}
 
 
@@ -392,7 +403,7 @@ _BY: Final[Mapping[str, str]] = {
 }
 
 
-def _because(vendor: Vendor, overrides: Overrides, policy: Policy, pod_target: str) -> str:
+def _target_by(vendor: Vendor, overrides: Overrides, policy: Policy, pod_target: str) -> str:
     origin = override_source(vendor, overrides, policy)
     if origin == "pod":
         return pod_target

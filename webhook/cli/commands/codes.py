@@ -1,4 +1,4 @@
-"""``vgpu-webhook codes``: explains each reason code and its remedy; also generates ``docs/codes.md``."""
+"""``vgpu-webhook codes``: explains each reason code and its remedy."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ import click
 
 from webhook.cli import completing
 from webhook.cli.terminal import columns, json_text, prose
-from webhook.reasons import BY_CODE, Reason, ReasonGroup, ReasonKind
+from webhook.reasons import BY_CODE, Reason, ReasonKind
 
 _DOES: Final[Mapping[ReasonKind, str]] = {
     ReasonKind.OUTCOME: "only in the status, the audit log and metrics",
@@ -19,35 +19,13 @@ _DOES: Final[Mapping[ReasonKind, str]] = {
 }
 """What each kind does."""
 
-_USUAL_STATUS: Final = 422
-"""The HTTP status of most denials, which the page names once."""
-
-_BESIDE: Final[Mapping[ReasonKind, str]] = {ReasonKind.DENIAL: ", denied", ReasonKind.NOTE: ", note"}
-"""What stands beside a name: a warning is the usual, and the group of outcomes says what they are."""
-
-_WRITTEN: Final = frozenset({ReasonGroup.AMOUNT, ReasonGroup.KEY})
-"""What the authors of pods write: the page shows examples of these denials."""
-
-_HEADING: Final = """\
-# Reason codes
-
-<!-- Generated from `webhook/reasons.yaml` by `make docs`. -->
-
-Grouped by what you do about them; `vgpu-webhook codes VGW105` explains one, with an example. Metrics carry the name. A code
-is a warning to the pod's author, unless *denied* (HTTP status 422, or the one in brackets) or *note* (only in the status,
-the audit log and metrics) stands beside the name.
-"""
-
 
 @click.command()
 @click.argument("code", metavar="[VGW###]", required=False, shell_complete=completing.code_names)
-@click.option("--markdown", is_flag=True, help="Print docs/codes.md.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def codes(code: str | None, markdown: bool, output: str) -> None:
+def codes(code: str | None, output: str) -> None:
     """Explain the reason codes that warnings, denials, logs and metrics carry."""
-    if markdown:
-        click.echo(as_markdown(), nl=False)
-    elif output == "json":
+    if output == "json":
         click.echo(_as_json(Reason if code is None else [_known(code)]), nl=False)
     elif code is None:
         rows = [(reason.code, reason.kind.value, reason.explanation.title) for reason in Reason]
@@ -97,22 +75,3 @@ def _as_json(found: Iterable[Reason]) -> str:
         for reason in found
     ]
     return json_text(data)
-
-
-def as_markdown() -> str:
-    """The page ``docs/codes.md``: the codes of each group, with a section for each."""
-    parts = [_HEADING]
-    for group in ReasonGroup:
-        parts.append(f"## {group.heading}\n\n{group.remedy}\n")
-        parts += [_section(reason) for reason in Reason if reason.explanation.group is group]
-    return "\n".join(parts)
-
-
-def _section(reason: Reason) -> str:
-    explanation = reason.explanation
-    effect = _BESIDE.get(reason.kind, "")
-    status = f" ({reason.status})" if reason.status not in {0, _USUAL_STATUS} else ""
-    advice = f" {explanation.remedy}" if explanation.remedy else ""
-    if explanation.example and reason.kind is ReasonKind.DENIAL and explanation.group in _WRITTEN:
-        advice = f" “{explanation.example}”."
-    return f"### {reason.code}\n\n`{reason.slug}`{effect}{status}: {explanation.meaning}{advice}\n"

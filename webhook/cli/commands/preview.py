@@ -24,7 +24,7 @@ from webhook.cli.manifests.preview import (
 )
 from webhook.cli.options import PolicyOptions, in_cluster, policy_options, strict_option, tell_unjudged
 from webhook.cli.terminal import DENIED, FOUND, Failure, aligned, json_text, prose, table_width
-from webhook.doctor.result import Check, Level, Result, counted
+from webhook.doctor.result import Check, Result, counted
 from webhook.text import shown
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     help="Only what would change with these values of the chart instead. Repeatable.",
 )
 @strict_option
-@click.option("-o", "--output", type=click.Choice(["table", "markdown", "json"]), default="table", show_default=True)
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def preview(
     *,
     files: tuple[str, ...],
@@ -80,7 +80,7 @@ def preview(
     Examples:
       vgpu-webhook preview -A
       vgpu-webhook preview -n team --set bareDevices=whole
-      vgpu-webhook preview -f manifests/ -o markdown
+      vgpu-webhook preview -f manifests/
       vgpu-webhook preview -A --values values.yaml --compare new-values.yaml
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
     from webhook.cli.policy_source import sourced_policy
@@ -112,11 +112,7 @@ def preview(
 
 
 def _changed(base: "SourcedPolicy", changes: tuple[str, ...]) -> "Policy":
-    """The policy with the settings of ``--set``.
-
-    Raises:
-        click.BadParameter: one has no value, is unknown or invalid.
-    """
+    """The policy with the settings of ``--set``."""
     import yaml
 
     from webhook.mapping.document.problem import MappingError
@@ -166,17 +162,10 @@ HEADINGS: Final = ("NAMESPACE", "WORKLOAD", "BECOMES", "DETAILS")
 
 
 def preview_text(found: Preview, source: str, checked: Checked, output: str) -> str:
-    """Format a preview as `output` says: ``table``, ``markdown`` or ``json``.
-
-    Args:
-        found: the preview.
-        source: which policy it is of.
-        checked: whether the cluster can run the pods; empty without a cluster.
-        output: the format.
-    """
+    """Format a preview as `output` says: ``table`` or ``json``."""
     if output == "json":
         return json_text(_data(found, source, checked))
-    return "\n".join(_markdown(found, source, checked) if output == "markdown" else _table(found, source, checked))
+    return "\n".join(_table(found, source, checked))
 
 
 def _data(found: Preview, source: str, checked: Checked) -> dict[str, Any]:
@@ -225,24 +214,6 @@ def _row_lines(rows: Sequence[tuple[str, str, str, str]]) -> Iterator[str]:
         else:
             yield lines
             yield from (f"{line}\n" for line in prose(details, "  ", "    ", width))
-
-
-def _markdown(found: Preview, source: str, checked: Checked) -> Iterator[str]:
-    yield f"As if every namespace had opted in and enforced; policy: {source}."
-    yield ""
-    yield "| namespace | unchanged | changed | denied |\n|---|---|---|---|"
-    yield from (f"| {name} | {' | '.join(map(str, counts.values()))} |" for name, counts in found.namespaces.items())
-    yield f"| **all** | {' | '.join(map(str, outcomes(found.pods).values()))} |"
-    yield ""
-    yield f"| {' | '.join(heading.lower() for heading in HEADINGS)} |\n|---|---|---|---|"
-    for row in (row for pod in found.pods for row in _rows(pod)):
-        cells = (cell.replace("|", "\\|") for cell in row)
-        yield f"| {' | '.join(cells)} |"
-    yield ""
-    for check, result in checked:
-        yield f"- {check.name}, {result.level.value}: {' '.join((result.message, *result.details))}"
-    if any(result.level is not Level.OK for _, result in checked):
-        yield ""
 
 
 def _rows(pod: NextPod) -> Iterator[tuple[str, str, str, str]]:

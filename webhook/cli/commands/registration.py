@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from webhook.cli.options import configured, configured_policy
+from webhook.cli.options import PolicyOptions, configured
 from webhook.cli.terminal import Failure
 
 if TYPE_CHECKING:
@@ -43,12 +43,13 @@ def registration(  # noqa: PLR0917  (click passes them by name)
     same policy gives the same bytes.
     """
     from webhook.cli.manifests.files import yaml_text
+    from webhook.cli.policy_source import sourced_policy
     from webhook.cluster.registration.wanted import KINDS, ServiceReference, Site, wanted_by
     from webhook.cluster.registration.wanted import registration as make
 
     address = _address(service, url)
     own = release_namespace or (address.namespace if isinstance(address, ServiceReference) else None)
-    policy = configured_policy(mappings, settings)
+    policy = sourced_policy(PolicyOptions(mappings=mappings, settings=settings)).policy
     site = Site(address, _bundle(ca_file), own)
     click.echo("---\n".join(yaml_text(make(wanted_by(policy, kind), site)) for kind in KINDS), nl=False)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from webhook.cli.options import configured, configured_policy, of_cluster
+from webhook.cli.options import PolicyOptions, configured, of_cluster
 from webhook.cli.terminal import Failure
 
 if TYPE_CHECKING:
@@ -192,11 +192,12 @@ def serve(
     options = _options(Options, others, limits=limits)
     if standalone:
         from webhook.cli.manifests.simulate import load_namespaces
+        from webhook.cli.policy_source import sourced_policy
         from webhook.replica.run import serve_standalone
 
         of_a_cluster = ("kubeconfig", "release_namespace", "url", "service", "inject_ca_from")
         _reject({name: others[name] for name in of_a_cluster}, "--standalone, which needs no cluster")
-        policy = configured_policy(mappings, settings)
+        policy = sourced_policy(PolicyOptions(mappings=mappings, settings=settings)).policy
         known = load_namespaces(namespaces, policy.settings.opt_in_label)
         with _failures():
             serve_standalone(options, policy, known, certificate_options, log_level, announce=_announce)

@@ -1,10 +1,6 @@
-"""``vgpu-webhook vendors``: prints the mappings in force, or a whole one.
+"""``vgpu-webhook vendors``: prints the keys of the mappings in force as a table, or a whole mapping as YAML."""
 
-Keys, sources and pairs as tables; documents as YAML.
-"""
-
-import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import click
@@ -12,7 +8,6 @@ import click
 from webhook.admission.overrides import Overrides, target_of
 from webhook.cli import completing
 from webhook.cli.manifests.files import yaml_text
-from webhook.cli.matrix import matrix_table, pairs
 from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
 from webhook.cli.terminal import columns, json_text, prose
@@ -20,7 +15,6 @@ from webhook.mapping.document.problem import FieldPath, nearest_known, path_text
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy, shared_names
-from webhook.mapping.model.schema import CheckedSource
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.values import unconfigured_size
 from webhook.quantity import bytes_text, number_text
@@ -31,20 +25,12 @@ from webhook.reasons import Denied
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=completing.vendor_names)
 @policy_options
 @click.option(
-    "--matrix",
-    is_flag=True,
-    help="Show whether each vendor's requests, or NAME's, can be written for each other vendor: probes of them are tried.",
-)
-@click.option(
-    "--sources", is_flag=True, help="Show the sources that each mapping was checked against: versions, with the date."
-)
-@click.option(
     "-o",
     "--output",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="json: whole documents; with --matrix or --sources, what the table has.",
+    help="json: whole documents.",
 )
 @click.option(
     "--cluster",
@@ -55,8 +41,6 @@ def vendors(
     *,
     name: str | None,
     source: PolicyOptions,
-    matrix: bool,
-    sources: bool,
     output: str,
 ) -> None:
     """Show the mappings in force: the keys of each vendor, their units, and the target of its requests.
@@ -65,35 +49,23 @@ def vendors(
 
     With NAME: that vendor's whole document as YAML, to start your own from. What it overrides of a built-in one is marked.
     """
-    policy = sourced_policy(source).policy
-    if sources and (name or matrix):
-        raise click.UsageError("--sources applies to all vendors: for one, see `sources` in its document")
+    sourced = sourced_policy(source)
+    policy = sourced.policy
     vendor = None if name is None else _called(policy, name)
-    only = None if vendor is None else vendor.name
     if output == "json":
-        data = (
-            [pair._asdict() for pair in sorted(pairs(policy, only))]
-            if matrix
-            else _data_of(policy, vendor, sources=sources)
-        )
-        text = json_text(data)
-    elif matrix:
-        text = matrix_table(policy, only)
-    elif sources:
-        text = sources_text(policy)
+        found = policy.vendors.values() if vendor is None else [vendor]
+        documents = ((each, sourced.written(each.name)) for each in found)
+        rows = [{"vendor": each.name, "source": str(each.source), "document": data} for each, data in documents]
+        text = json_text(rows)
     elif vendor is None:
         text = keys_table(policy, origin=source.in_cluster)
     else:
-        text = as_document(vendor, list(names_shared_by(policy, vendor.name)))
+        text = as_document(vendor, sourced.written(vendor.name), names_shared_by(policy, vendor.name))
     click.echo(text, nl=False)
 
 
 def _called(policy: Policy, name: str) -> Vendor:
-    """Return the vendor of a name.
-
-    Raises:
-        click.BadParameter: there is none; it names the one that was probably meant.
-    """
+    """Return the vendor of a name."""
     vendor = policy.vendor_called(name)
     if vendor is None:
         hint = nearest_known(name, policy.vendors, policy.names)
@@ -101,29 +73,12 @@ def _called(policy: Policy, name: str) -> Vendor:
     return vendor
 
 
-def _data_of(policy: Policy, vendor: Vendor | None, *, sources: bool) -> list[dict[str, Any]]:
-    """Return what is printed as JSON: whole documents with where they are from, or the rows of the sources."""
-    if sources:
-        return [dict(zip(_SOURCE_KEYS, row, strict=True)) for row in _source_cells(policy)]
-    found = policy.vendors.values() if vendor is None else [vendor]
-    return [{"vendor": each.name, "source": str(each.source), "document": _data(each)} for each in found]
-
-
-def _data(vendor: Vendor) -> dict[str, Any]:
-    return vendor.document.model_dump(mode="json", by_alias=True, exclude_unset=True)
-
-
 _INACTIVE: Final = " (inactive)"
 _SHARED: Final = ("NAME OF SEVERAL VENDORS", "ACTIVE", "INACTIVE")
 
 
 def keys_table(policy: Policy, *, origin: bool) -> str:
-    """Format a line of each vendor with a row for each spelling of each key below, and the names that several vendors use.
-
-    Args:
-        policy: the mappings.
-        origin: whether to show the source of each mapping.
-    """
+    """Format a line of each vendor with a row for each spelling of each key below, and the names that several vendors use."""
     lines: list[str] = []
     for vendor in policy.vendors.values():
         name, family, target, scheduler, *source = _facts(vendor, policy, origin=origin)
@@ -199,45 +154,13 @@ def _unit(vendor: Vendor, key: Key) -> str:
     return f"{unit}{together}" if key.values is None else f"{unit}{together}; {key.values}"
 
 
-_SOURCE_KEYS: Final = ("vendor", "system", "version", "checked_on", "at")
-
-
-def _source_cells(policy: Policy) -> Iterator[tuple[str, ...]]:
-    yield from (
-        (vendor.name, source.system, _version(source) or "no version", source.date, source.at)
-        for vendor in policy.vendors.values()
-        for source in vendor.document.sources
-    )
-
-
-def sources_text(policy: Policy) -> str:
-    """Format the sources of each vendor, below its name."""
-    lines: list[str] = []
-    for vendor, sources in itertools.groupby(_source_cells(policy), key=lambda cells: cells[0]):
-        lines.append(vendor)
-        for _, system, version, date, at in sources:
-            lines += prose(f"{system}, {version}, checked on {date}: {at}", "  ", "    ")
-    return "\n".join([*lines, ""])
-
-
-def _version(source: CheckedSource) -> str:
-    """The release that was read; of what only later versions have, the keys and variables."""
-    return f"{source.version or ''}{': ' if source.adds else ''}{', '.join(source.adds)}"
-
-
 MARK: Final = "  # overridden"
 
 
-def as_document(vendor: Vendor, notes: Iterable[str]) -> str:
-    """Format a vendor's document, merged with the one that it extends; a comment marks what it overrides.
-
-    Args:
-        vendor: the vendor.
-        notes: lines for the comment at the beginning, after the source.
-    """
-    text = yaml_text(_data(vendor))
+def as_document(vendor: Vendor, data: Mapping[str, Any], notes: Iterable[str]) -> str:
+    """Format a vendor's document, merged with the one that it extends; a comment marks what it overrides."""
     head = "".join(f"# {line}\n" for line in (vendor.source, *notes))
-    return f"{head}{marked(text, vendor.overridden)}"
+    return f"{head}{marked(yaml_text(data), vendor.overridden)}"
 
 
 def marked(text: str, overridden: Iterable[FieldPath]) -> str:

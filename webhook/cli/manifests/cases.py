@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 from webhook.admission.decision import Decision
 from webhook.cli.manifests.file_checks import WithDocuments
 from webhook.cli.manifests.files import Manifest, ManifestError, read_manifests, yaml_stream
-from webhook.cli.manifests.simulate import simulate
+from webhook.cli.manifests.simulate import SimulatedObject, SimulatedPod, simulate
 from webhook.cli.manifests.workloads import mapping_or_empty
 from webhook.cli.terminal import Failure
 from webhook.mapping.document.problem import MappingError, path_text
@@ -70,13 +70,7 @@ class Expectation(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What became of a case.
-
-    Attributes:
-        report: all that is reported, one thing a line.
-        stored: each object as it would be stored, and what it needs beside it; none of those that are denied.
-        denials, warnings: the codes, in order.
-    """
+    """What became of a case: its report, the objects that would be stored with what they need, and codes in order."""
 
     report: str
     stored: tuple[dict[str, Any], ...]
@@ -85,11 +79,7 @@ class Ran:
 
 
 def cases_in(places: Sequence[Path]) -> list[Path]:
-    """Find the folders of cases, in these folders and below; one with another file of a case lacks its manifest.
-
-    Raises:
-        Failure: a folder does not exist, or has no case.
-    """
+    """Find the folders of cases, in these folders and below; one with another file of a case lacks its manifest."""
     found: dict[Path, None] = {}
     for place in places:
         if not place.is_dir():
@@ -102,14 +92,7 @@ def cases_in(places: Sequence[Path]) -> list[Path]:
 
 
 def judged_case(folder: Path, with_documents: WithDocuments, *, update: bool) -> tuple[str, ...]:
-    """Run a case, and compare it with what is expected; return what differs.
-
-    Args:
-        folder: its folder.
-        with_documents: makes the policy of the case's own mappings and settings.
-        update: write ``expected.yaml`` and ``report.txt`` anew, instead of comparing them, unless a person wrote an
-            `EXPECTATION` in their place, which is compared anyway.
-    """
+    """Run a case, and compare it with what is expected; return what differs."""
     try:
         ran = run_case(folder, with_documents)
         expectation = _expectation(folder / EXPECTATION)
@@ -143,24 +126,21 @@ def run_case(folder: Path, with_documents: WithDocuments) -> Ran:
     simulated = simulate(manifests, policy, namespace=next(iter(names), None) or DEFAULT_NAMESPACE)
     if simulated.errors:
         raise ManifestError(simulated.errors[0])
-    pods = [(each, pod) for each in simulated.objects for pod in each.pods]
-    if not pods:
+    if not (pods := [(each, pod) for each in simulated.objects for pod in each.pods]):
         raise OSError(0, "contains no pod, and nothing with pods", str(pod_file))
-    several = len(pods) > 1
-    parts = [
-        (f"{each.title}{f' {pod.path}' if pod.path else ''}:\n" if several else "") + report(pod.decision)
-        for each, pod in pods
-    ]
-    whole = [part for each in simulated.objects if each.after is not None for part in (each.after, *each.needed)]
-    recorded = msgspec.json.encode(whole)
-    stored = msgspec.json.decode(recorded.replace(policy.digest.encode(), DIGEST.encode()), type=list[dict[str, Any]])
     decisions = [pod.decision for _, pod in pods]
+    whole = [part for each in simulated.objects if each.after is not None for part in (each.after, *each.needed)]
+    recorded = msgspec.json.encode(whole).replace(policy.digest.encode(), DIGEST.encode())
     return Ran(
-        "".join(parts),
-        tuple(stored),
+        "".join(f"{_heading(each, pod) if len(pods) > 1 else ''}{report(pod.decision)}" for each, pod in pods),
+        tuple(msgspec.json.decode(recorded, type=list[dict[str, Any]])),
         tuple(each.denial.reason.code for each in decisions if each.denial is not None and not each.allowed),
         tuple(finding.reason.code for each in decisions for finding in each.warnings),
     )
+
+
+def _heading(simulated: SimulatedObject, pod: SimulatedPod) -> str:
+    return f"{simulated.title}{f' {pod.path}' if pod.path else ''}:\n"
 
 
 def _read(file: Path) -> list[Manifest]:

@@ -57,12 +57,7 @@ class FoundDocument:
 
 
 def in_manifest(manifest: Manifest, text: str) -> tuple[list[FoundDocument], list[Problem]]:
-    """Decode the documents in the ConfigMaps of a manifest; return them and their problems.
-
-    Args:
-        manifest: a manifest of a file.
-        text: the text of the whole file.
-    """
+    """Decode the documents in the ConfigMaps of a manifest; return them and their problems."""
     found: list[FoundDocument] = []
     problems: list[Problem] = []
     plain = str(manifest.data.get("apiVersion")).startswith(PREFIX)
@@ -133,12 +128,7 @@ _HAS_KIND: Final = re.compile(r'^(?:kind|"kind"| +"kind") *:(?! *["\']?(?:Mappin
 
 
 def documents_of(body: bytes, source: str) -> tuple[list[FoundDocument], list[Manifest], list[Problem]]:
-    """Read a file; return the documents in it, the Kubernetes objects, and the problems.
-
-    Args:
-        body: the content of the file.
-        source: its name in messages.
-    """
+    """Read a file; return the documents in it, the Kubernetes objects, and the problems."""
     try:
         text = body.decode("utf-8-sig")
         if not _HAS_KIND.search(text):
@@ -190,16 +180,7 @@ _MAPPING: Final = [EXTENDS, *_fields(schema.Mapping)]
 
 @dataclass(frozen=True)
 class ReadFiles:
-    """What files contain.
-
-    Attributes:
-        documents: mapping and settings documents, in order.
-        objects: the Kubernetes objects that can be read.
-        policy: that of all documents together; None if a document is invalid.
-        problems: of documents, and of objects that cannot be read.
-        strict: whether a request that nothing judges is an error.
-        values: the policy of each file of the chart's values.
-    """
+    """What files contain: documents with their policy (None: one is invalid), objects, and policies of values."""
 
     documents: Sequence[FoundDocument]
     objects: list[Manifest]
@@ -234,16 +215,7 @@ WithDocuments: TypeAlias = Callable[..., Policy]
 
 
 def read_files(files: Sequence[str], with_documents: WithDocuments, *, strict: bool) -> ReadFiles:
-    """Read files, all files of folders, and standard input.
-
-    Args:
-        files: their names.
-        with_documents: makes the policy of the documents in them.
-        strict: whether a request that nothing judges is an error.
-
-    Raises:
-        Failure: a file cannot be read, or nothing is found.
-    """
+    """Read files, all files of folders, and standard input."""
     found: list[FoundDocument] = []
     problems: list[Problem] = []
     objects: list[Manifest] = []

@@ -26,6 +26,7 @@ from yaml import events
 from webhook.cli.terminal import Failure
 from webhook.mapping.document.problem import FieldPath, Problem
 from webhook.mapping.document.strict_yaml import Document, Walker, events_of, line_of, syntax_problem
+from webhook.workloads import children
 
 MAX_DEPTH: Final = 150
 """Maximum depth of nesting; schemas in CustomResourceDefinitions have about sixty levels."""
@@ -45,11 +46,7 @@ class ManifestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Manifest(Document):
-    """One document of a file, as JSON data; the line of the document itself is always known.
-
-    Attributes:
-        warnings: what was read in another way than its author may expect.
-    """
+    """One document of a file, as JSON data, with warnings of what was read in another way than its author may expect."""
 
     warnings: tuple[Problem, ...] = ()
 
@@ -232,8 +229,7 @@ def _error(source: str, line: int, message: str) -> ManifestError:
     return ManifestError(Problem(message, source=source, line=line))
 
 
-class _Misread(Exception):  # noqa: N818  (internal: becomes a ManifestError where the line is known)
-    """A problem inside a JSON document, whose line is unknown inside the decoder."""
+_SPACE: Final = re.compile(r"\s*")
 
 
 def read_json(text: str, source: str) -> Iterator[Manifest]:
@@ -254,28 +250,34 @@ def read_json(text: str, source: str) -> Iterator[Manifest]:
     decoder = json.JSONDecoder(
         object_pairs_hook=mapping, parse_int=_json_int, parse_float=_json_float, parse_constant=_json_float
     )
-    end = 0
-    while True:
-        start = end + len(text[end:]) - len(text[end:].lstrip())
-        if start == len(text):
-            return
-        line = text.count("\n", 0, start) + 1
+    end = _after_space(text, 0)
+    while end < len(text):
+        line = text.count("\n", 0, end) + 1
         try:
-            data, end = decoder.raw_decode(text, start)
+            data, end = decoder.raw_decode(text, end)
             json.dumps(data, ensure_ascii=False).encode()
-        except _Misread as error:
-            raise _error(source, line, str(error)) from error
+            depth = _depth(data)
+        except json.JSONDecodeError:
+            raise
+        except RecursionError:
+            depth = MAX_DEPTH + 1
         except UnicodeEncodeError as error:
             raise _error(source, line, "not Unicode text: half of a surrogate pair") from error
-        except RecursionError as error:
-            raise _error(source, line, f"nested deeper than {MAX_DEPTH} levels") from error
+        except ValueError as error:
+            raise _error(source, line, str(error)) from error
+        if depth > MAX_DEPTH:
+            raise _error(source, line, f"nested deeper than {MAX_DEPTH} levels")
         if not isinstance(data, dict):
             raise _error(source, line, "the document is not a mapping of keys")
-        if _deeper(data, MAX_DEPTH):
-            raise _error(source, line, f"nested deeper than {MAX_DEPTH} levels")
         texts = [f"the key {key} occurs twice in one mapping: the last one counts" for key in dict.fromkeys(twice)]
         twice.clear()
         yield Manifest(source, data, {(): line}, tuple(Problem(text, source=source, line=line) for text in texts))
+        end = _after_space(text, end)
+
+
+def _after_space(text: str, start: int) -> int:
+    found = _SPACE.match(text, start)
+    return start if found is None else found.end()
 
 
 def _json_int(text: str) -> int | float:
@@ -286,24 +288,12 @@ def _json_int(text: str) -> int | float:
 def _json_float(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise _Misread(f"{text[:40]} is not a number")
+        raise ValueError(f"{text[:40]} is not a number")
     return number
 
 
-def _deeper(data: object, depth: int) -> bool:
-    """Whether data is nested deeper; checked level by level, without recursion."""
-    level = [data]
-    for _ in range(depth):
-        level = [
-            child
-            for value in level
-            if isinstance(value, dict | list)
-            for child in (value.values() if isinstance(value, dict) else value)
-            if isinstance(child, dict | list)
-        ]
-        if not level:
-            return False
-    return True
+def _depth(data: Any) -> int:
+    return 1 + max((_depth(child) for _, child in children(data)), default=0) if isinstance(data, dict | list) else 0
 
 
 _MESSAGE: Final = re.compile(r"(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>.*)`)?", re.DOTALL)
@@ -326,16 +316,7 @@ def _called(name: str) -> str:
 
 
 def decode_error(message: str, data: Any, base: FieldPath) -> tuple[FieldPath, str]:
-    """Locate and describe a mismatch.
-
-    Args:
-        message: the message of ``msgspec``.
-        data: the decoded data.
-        base: the path in `data` that the message is relative to.
-
-    Returns:
-        The path in `data`, and a sentence without a period.
-    """
+    """Locate and describe a mismatch."""
     match = _MESSAGE.fullmatch(message)
     if match is None:
         return base, message
@@ -382,11 +363,6 @@ def _child(value: Any, part: str | int) -> Any:
 def read_manifests(body: bytes, source: str, most: int = MAX_NODES) -> list[Manifest]:
     """Read the documents of a file, except empty ones.
 
-    Args:
-        body: the content of the file, UTF-8.
-        source: its name in messages.
-        most: the most values in one document with its aliases expanded.
-
     Raises:
         ManifestError: neither YAML nor JSON, or a document that is not a mapping.
     """
@@ -407,12 +383,7 @@ def read_manifests(body: bytes, source: str, most: int = MAX_NODES) -> list[Mani
 
 
 def read_stream(body: bytes, source: str, most: int = MAX_NODES) -> tuple[list[Manifest], list[Problem]]:
-    """Read the documents of a file as `read_manifests`, but continue behind each that cannot be read.
-
-    Returns:
-        The documents that can be read, and the problem of each other one. Behind a mistake in JSON nothing is
-        read, and nothing of bytes that are no text.
-    """
+    """Read the documents of a file as `read_manifests`, but continue behind each that cannot be read."""
     try:
         return read_manifests(body, source, most), []
     except ManifestError as error:
@@ -520,12 +491,7 @@ STDIN: Final = "-"
 
 
 def bodies_of(files: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """Read files, all manifest files of folders, and standard input (``-``): yield their names and contents.
-
-    Raises:
-        Failure: a file cannot be read, or a folder contains none.
-        click.UsageError: standard input is named twice.
-    """
+    """Read files, all manifest files of folders, and standard input (``-``): yield their names and contents."""
     names = list(files)
     if names.count(STDIN) > 1:
         raise click.UsageError("standard input can be read only once")
@@ -544,12 +510,7 @@ def bodies_of(files: Iterable[str]) -> Iterator[tuple[str, bytes]]:
 
 
 def manifests_in(files: Sequence[str]) -> tuple[list[Manifest], list[Problem]]:
-    """Read the documents of files, see `bodies_of`; return them, and the problem of each that cannot be read.
-
-    Raises:
-        Failure: no document can be read, or there is none.
-        click.UsageError: standard input is named twice.
-    """
+    """Read the documents of files, see `bodies_of`; return them, and the problem of each that cannot be read."""
     manifests: list[Manifest] = []
     problems: list[Problem] = []
     for source, body in bodies_of(files):

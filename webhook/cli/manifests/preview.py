@@ -66,13 +66,7 @@ class NextPod:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The next pods of all workloads.
-
-    Attributes:
-        pods: those that are listed, by namespace and workload; of a comparison those that would change.
-        others: the number of all other templates.
-        compared: whether it is a comparison.
-    """
+    """The next pods of all workloads: the listed ones, of a comparison those that would change, and how many others."""
 
     pods: tuple[NextPod, ...]
     others: int
@@ -217,9 +211,6 @@ async def pods_of(
     api: Api, policies: Sequence[Policy], namespace: str | None
 ) -> tuple[Sequence[Sequence[NextPod]], tuple[str, ...]]:
     """Return the next pods of the workloads of a namespace, or of all of them; only read, page by page.
-
-    Returns:
-        The pods under each policy, and why objects could not be read.
 
     Raises:
         UnreachableError: the cluster does not answer.

@@ -65,17 +65,14 @@ class _Options:
     decide: DecideOffline
     namespaces: Mapping[str, Namespace]
 
+    def space(self, name: str) -> Namespace:
+        """The namespace of a name; one that is not among the documents has opted in."""
+        return self.namespaces.get(name) or Namespace(name, {self.policy.settings.opt_in_label: "enabled"})
+
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPod:
-    """A pod of an object, with the input of its decision.
-
-    Attributes:
-        path: its path in the object, for people; empty for the object itself.
-        pod: as a controller would create it.
-        context: the context of the decision.
-        decision: the decision.
-    """
+    """A pod as a controller would create it, with its path in the object (empty for that itself) and its decision."""
 
     path: str
     pod: Pod
@@ -84,13 +81,7 @@ class SimulatedPod:
 
 
 class Message(NamedTuple):
-    """What is reported of an object: as an error a denial, as ok a note.
-
-    Attributes:
-        level: which of them it is.
-        text: the message.
-        at: the field that it is about; of a note nothing.
-    """
+    """What is reported of an object, at the field that it is about: as an error a denial, as ok a note."""
 
     level: Level
     text: str
@@ -99,19 +90,7 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SimulatedObject:
-    """The result for one object.
-
-    Attributes:
-        title: its name in messages.
-        at: where it begins.
-        before: the object as it was read.
-        after: as it would be stored; None if it was denied.
-        patch: the operations between them.
-        messages: what is reported of it.
-        unjudged: requests in it that nothing judged.
-        pods: the pods in it, in order.
-        needed: the objects that its pods need besides.
-    """
+    """The result for one object: before and after (None: denied), what is reported, and the objects that its pods need."""
 
     title: str
     at: FileLine
@@ -144,15 +123,7 @@ class SimulatedObject:
 
 @dataclass(slots=True)
 class Simulated:
-    """The result for all documents.
-
-    Attributes:
-        objects: every object except Namespaces, in order; items of lists separately.
-        documents: the documents to print; lists contain their simulated items. Last come the templates of claims.
-        single: whether there is one document, denied or not; Namespaces do not count.
-        errors: why documents and objects could not be read; they are left out.
-        manifests: what was read.
-    """
+    """The result for all documents; Namespaces are left out, also when `single` counts the documents, denied ones too."""
 
     objects: list[SimulatedObject] = field(default_factory=list)
     documents: list[dict[str, Any]] = field(default_factory=list)
@@ -187,21 +158,7 @@ def simulate(
     match: MatchedNames | None = None,
     decide: DecideOffline = decide,
 ) -> Simulated:
-    """Simulate what the cluster would store of these documents; an object that Kubernetes could not read is an error.
-
-    Args:
-        manifests: the documents; a namespace that is not among them has opted in.
-        policy: the policy under which pods are decided.
-        problems: why other documents could not be read.
-        namespace: the namespace of objects without one.
-        target: replaces the pods' target annotation.
-        template_paths: paths of further pod templates and pod specs.
-        match: the names in the match conditions: a pod without any of them stays as it is; None: every pod is decided.
-        decide: decides on a pod.
-
-    Raises:
-        Failure: a template path matches nothing in any object.
-    """
+    """Simulate what the cluster would store of these documents; an object that Kubernetes could not read is an error."""
     outcome = Simulated(manifests=manifests)
     documents: list[KubeObject] = []
     namespaces: dict[str, Namespace] = {}
@@ -264,92 +221,87 @@ def namespaces_in(obj: KubeObject) -> Iterator[Namespace]:
 
 
 def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
-    settings, owners = options.policy.settings, options.policy.resources.owners
-    kinds, opt_in = workloads_of(settings), settings.opt_in_label
+    policy, at = options.policy, _at(obj, ())
+    kinds = workloads_of(policy.settings)
     places = pod_places(obj, options.template_paths, kinds)
-    outside = unjudged(obj, places, lambda name: bool(owners(name)), kinds)
+    outside = unjudged(obj, places, lambda name: bool(policy.resources.owners(name)), kinds)
     rest = [Message(Level.WARNING, text, _at(obj, path)) for path, text in outside]
     messages: list[Message] = []
-    for path, finding in itertools.islice(strays(obj.data, spots_of(obj, places, kinds), options.policy), MOST):
+    for path, finding in itertools.islice(strays(obj.data, spots_of(obj, places, kinds), policy), MOST):
         known = rest if finding.reason is Reason.MISPLACED_KEY else messages
         known.append(Message(Level.WARNING, finding.text, _at(obj, path)))
-    at = _at(obj, ())
     if not places:
         return SimulatedObject(obj.title, at, obj.data, obj.data, unjudged=tuple(rest))
-    stated = obj.metadata.get("namespace") or options.namespace
-    name = stated or DEFAULT_NAMESPACE
-    if not isinstance(name, str):
+    namespace = obj.metadata.get("namespace") or options.namespace or ""
+    if not isinstance(namespace, str):
         raise obj.manifest.error((*obj.path, "metadata", "namespace"), "a namespace is text")
-    space = options.namespaces.get(name) or Namespace(name, {opt_in: "enabled"})
-    context = Context(space, pod_security_default="privileged")
-    missing = f"unchanged: namespace {name} lacks the label {opt_in}: enabled"
-    patch: list[Operation] = []
-    pods: list[SimulatedPod] = []
-    needed: list[ClaimTemplate] = []
-    for place in places:
-        pod, decision, (operations, later), zeros = _place(obj, place, context, options)
-        pods.append(SimulatedPod(path_text(place.path), pod, context, decision))
-        patch.extend({"op": "replace", "path": pointer(place.field(path)), "value": "0"} for path in zeros)
-        messages += [
-            Message(
-                Level.WARNING, f"{path_text(place.field(path))} has no value: read as 0", _at(obj, place.field(path))
-            )
-            for path in zeros
-        ]
-        where = f"{path_text(place.path)}: " if len(places) > 1 else ""
-        sent = options.match is None or sends(pod, options.match)
-        messages += [
-            each._replace(text=f"{where}{each.text}")
-            for each in _messages(obj, place, decision, missing=missing, sent=sent, later=later)
-        ]
-        if sent or not _findings(decision):
-            patch.extend(operations)
-            needed.extend(decision.objects)
-    denied = any(each.level is Level.ERROR for each in messages)
-    after = None if denied else _applied(obj.data, patch)
+    context = Context(options.space(namespace or DEFAULT_NAMESPACE), pod_security_default="privileged")
+    judged = [_judged(obj, place, context, options, several=len(places) > 1) for place in places]
+    messages += [message for each in judged for message in each.messages]
+    pods = tuple(each.pod for each in judged)
+    if any(each.level is Level.ERROR for each in messages):
+        return SimulatedObject(obj.title, at, obj.data, None, (), tuple(messages), tuple(rest), pods)
+    patch = [operation for each in judged for operation in each.operations]
+    needed = (template.manifest(namespace, {labels.CLAIM: "true"}) for each in judged for template in each.needed)
+    after = _applied(obj.data, patch)
     return SimulatedObject(
-        obj.title,
-        at,
-        obj.data,
-        after,
-        () if denied else tuple(patch),
-        tuple(messages),
-        tuple(rest),
-        tuple(pods),
-        () if denied else tuple(each.manifest(stated or "", {labels.CLAIM: "true"}) for each in needed),
+        obj.title, at, obj.data, after, tuple(patch), tuple(messages), tuple(rest), pods, tuple(needed)
     )
 
 
-def _messages(
-    obj: KubeObject,
-    place: PodPlace,
-    decision: Decision,
-    *,
-    missing: str,
-    sent: bool,
-    later: tuple[str, ...],
-) -> Iterator[Message]:
-    """Yield what is reported of one pod.
+class _Judged(NamedTuple):
+    """A pod of an object, what is reported of it, the patch of the object, and what it needs besides."""
 
-    Args:
-        obj: the object with it.
-        place: its place there.
-        decision: the decision about it.
-        missing: what is reported if its namespace has not opted in.
-        sent: whether the cluster would send it to the webhook.
-        later: what would be written, and has no place in the object.
-    """
-    if not sent and (findings := _findings(decision)):
-        yield Message(Level.OK, NOT_SENT)
-        yield from (Message(Level.WARNING, each.text, _place_of(obj, place, each)) for each in findings)
-        return
+    pod: SimulatedPod
+    messages: Sequence[Message]
+    operations: Sequence[Operation]
+    needed: Sequence[ClaimTemplate]
+
+
+def _judged(obj: KubeObject, place: PodPlace, context: Context, options: _Options, *, several: bool) -> _Judged:
+    """Decide on one pod, of `several` in its object."""
+    place, zeros = _with_zeros(place)
+    pod = _decoded(obj, place, _as_created(place, context.namespace.name, options.target))
+    try:
+        made = place.owner is None
+        decision = options.decide(pod, context, options.policy) if made else _of_template(pod, context, options)
+    except msgspec.DecodeError as error:  # in a part that is decoded on demand: tolerations, affinity
+        where = (*obj.path, *place.field(("spec",)))
+        raise obj.manifest.error(where, f"Kubernetes could not decode this: {error}") from error
+    fields = [place.field(path) for path in zeros]
+    messages = [
+        Message(Level.WARNING, f"{path_text(field)} has no value: read as 0", _at(obj, field)) for field in fields
+    ]
+    operations: list[Operation] = [{"op": "replace", "path": pointer(field), "value": "0"} for field in fields]
+    written, later = _operations(place, decision.patch)
+    unsent = options.match is not None and not sends(pod, options.match) and bool(_findings(decision))
+    missing = f"namespace {context.namespace.name} lacks the label {options.policy.settings.opt_in_label}: enabled"
+    told = _unsent(obj, place, decision) if unsent else _messages(obj, place, decision, missing, later)
+    where_ = f"{path_text(place.path)}: " if several else ""
+    messages += [each._replace(text=f"{where_}{each.text}") for each in told]
+    simulated = SimulatedPod(path_text(place.path), pod, context, decision)
+    if unsent:
+        return _Judged(simulated, messages, operations, ())
+    return _Judged(simulated, messages, [*operations, *written], decision.objects)
+
+
+def _unsent(obj: KubeObject, place: PodPlace, decision: Decision) -> Iterator[Message]:
+    """Yield what is reported of a pod that the cluster would not send to the webhook."""
+    yield Message(Level.OK, NOT_SENT)
+    yield from (Message(Level.WARNING, each.text, _place_of(obj, place, each)) for each in _findings(decision))
+
+
+def _messages(
+    obj: KubeObject, place: PodPlace, decision: Decision, missing: str, later: tuple[str, ...]
+) -> Iterator[Message]:
+    """Yield what is reported of one pod; `later` is what would be written, and has no place in the object."""
     if later:
         yield Message(Level.OK, UNWRITTEN if later == _EVERYTHING else UNPLACED.format(", ".join(later)))
     yield from (Message(Level.WARNING, each.text, _place_of(obj, place, each)) for each in decision.warnings)
     if (denial := decision.denial) is not None and not decision.allowed:
         yield Message(Level.ERROR, denial.text, _place_of(obj, place, denial))
     if decision.reason is Reason.NOT_OPTED_IN:
-        yield Message(Level.OK, missing)
+        yield Message(Level.OK, f"unchanged: {missing}")
     elif decision.reason in SKIPPED:
         yield Message(Level.OK, f"{_SKIPPED_NOTE}{decision.reason.explanation.meaning.removesuffix('.')}")
 
@@ -413,22 +365,6 @@ _EVERYTHING: Final = ("everything",)
 
 _INDEPENDENT: Final = frozenset({"schedulerName", "runtimeClassName", "nodeSelector", "tolerations"})
 """The fields of a pod spec that nothing else in a pod refers to: without them the rest is right, too."""
-
-
-def _place(
-    obj: KubeObject, place: PodPlace, context: Context, options: _Options
-) -> tuple[Pod, Decision, tuple[list[Operation], tuple[str, ...]], list[FieldPath]]:
-    """Decide on one pod; return it, the decision, the patch of the object (see `_operations`), and quantities read as 0."""
-    place, zeros = _with_zeros(place)
-    pod = _decoded(obj, place, _as_created(place, context.namespace.name, options.target))
-    try:
-        made = place.owner is None
-        decision = options.decide(pod, context, options.policy) if made else _of_template(pod, context, options)
-    except msgspec.DecodeError as error:  # in a part that is decoded on demand: tolerations, affinity
-        raise obj.manifest.error(
-            (*obj.path, *place.field(("spec",))), f"Kubernetes could not decode this: {error}"
-        ) from error
-    return pod, decision, _operations(place, decision.patch), zeros
 
 
 def _of_template(pod: Pod, context: Context, options: _Options) -> Decision:
@@ -545,15 +481,7 @@ def _applied(data: dict[str, Any], patch: list[Operation]) -> dict[str, Any]:
 
 
 def load_namespaces(place: Path | None, opt_in: str) -> "Described":
-    """Read the Namespaces in a file, or in the YAML and JSON files of a folder; other kinds are skipped.
-
-    Args:
-        place: the file or folder; None: no namespaces.
-        opt_in: the label by which a namespace opts in.
-
-    Raises:
-        Failure: files cannot be read, or contain something other than objects; with all problems.
-    """
+    """Read the Namespaces in a file, or in the YAML and JSON files of a folder; other kinds are skipped."""
     known: dict[str, Namespace] = {}
     problems: list[str] = []
     for path in [] if place is None else files_in(place):
@@ -580,11 +508,6 @@ def explain_objects(outcome: Simulated, policy: Policy, target: str | None) -> I
     ``title`` is its name in messages, ``notes`` are messages of the command itself, ``unjudged`` are its requests that nothing
     judged, and ``pods`` the pods in it, each with
     its ``path``, which is empty for the object itself, and what `explain_pod` says.
-
-    Args:
-        outcome: what became of the documents.
-        policy: the policy under which it did.
-        target: the option that replaces the target of the pods.
     """
     from webhook.explanation.pods import POD_TARGET, explain_pod
 

@@ -47,10 +47,6 @@ def merged_values(read: Iterable[Manifest]) -> dict[str, Any]:
 def policy_of_values(read: Sequence[Manifest], source: str) -> tuple[Policy, list[Document], Document]:
     """Return the policy, the mappings and the settings of an installation with these values, the later over the earlier.
 
-    Args:
-        read: the files of values.
-        source: their names.
-
     Raises:
         MappingError: the chart or the webhook would reject them; each problem with the file, line and path of the value.
     """

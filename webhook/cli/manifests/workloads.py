@@ -30,15 +30,7 @@ _TEMPLATE: Final = PodPath((), template=True)
 
 @dataclass(frozen=True, slots=True)
 class KubeObject:
-    """One object of a manifest: the document itself, or an item of a list.
-
-    Attributes:
-        manifest: the document.
-        path: the path of the object in it.
-        data: the object.
-        kind: its kind; that of the list for items of typed lists, which may omit it.
-        group: API group, "" for the core.
-    """
+    """One object of a manifest: the document itself, or an item of a list, whose kind may come from that of the list."""
 
     manifest: Manifest
     path: FieldPath
@@ -124,13 +116,6 @@ def kube_object(
 ) -> KubeObject:
     """Make an object of a manifest.
 
-    Args:
-        manifest: the document.
-        data: the object.
-        path: its path in the document.
-        kind: its kind if it does not specify one.
-        version: its apiVersion if it does not specify one.
-
     Raises:
         ManifestError: it is not a mapping, or its apiVersion or kind is missing.
     """
@@ -150,10 +135,6 @@ def kube_object(
 
 def list_items(obj: KubeObject, *, lenient: bool = False) -> list[KubeObject] | None:
     """The items of a ``List`` or of a list of one kind (``PodList``); None if the object is not a list.
-
-    Args:
-        obj: the object.
-        lenient: leave out items that are no objects.
 
     Raises:
         ManifestError: an item is not an object.
@@ -183,12 +164,6 @@ def flattened(obj: KubeObject, *, lenient: bool = False) -> Iterator[KubeObject]
 
 def pod_places(obj: KubeObject, template_paths: Sequence[str] = (), kinds: Kinds | None = None) -> list[PodPlace]:
     """Find the pods in an object: itself, those of a known kind or else whatever looks like one, and those at paths.
-
-    Args:
-        obj: the object.
-        template_paths: paths of pod templates or pod specs, with `*` for any key or element:
-            ``spec.pytorchReplicaSpecs.*.template``. Values without containers are skipped.
-        kinds: the known kinds; None: those of the table.
 
     Raises:
         ManifestError: a parent of a pod is no mapping, or a pod is none.
@@ -334,46 +309,52 @@ def unjudged(
 ) -> Iterator[tuple[FieldPath, str]]:
     """Yield the path of each request in an object that is in no pod, and a message.
 
-    Args:
-        obj: the object.
-        places: its pods.
-        is_key: says which keys request something.
-        kinds: the known kinds; None: those of the table.
-
     Raises:
         ManifestError: an object inside it is none.
     """
     if (obj.group, obj.kind) == ("", "Pod"):
         return
     kinds = known_workloads() if kinds is None else kinds
-    known = kinds.get((obj.group, obj.kind))
-    if known is not None and not known.requests:
+    known = kinds.get((obj.group, obj.kind), _UNKNOWN)
+    if known is not _UNKNOWN and not known.requests:
         return
-    judged = {own for place in places for _, own in place.parts}
-    inner = dict(inner_objects(obj, known)) if known is not None else {}
+    inner = dict(inner_objects(obj, known))
     for path, each in inner.items():
         found = unjudged(each, pod_places(each, (), kinds), is_key, kinds)
         yield from (((*path, *within), f"{path_text(path)}: {text}") for within, text in found)
     spec = {key: value for key, value in obj.data.items() if key not in {"metadata", "status"}}
+    spots = [*spots_in(obj.data, obj.group, obj.kind, kinds)]
+    judged = {own for place in places for _, own in place.parts}
     # What is in a pod's spec and in none of its containers is a stray key.
-    within = [spot.spec for spot in spots_in(obj.data, obj.group, obj.kind, kinds)]
-    for path in _keys(spec, (), {*judged, *inner, *within}, is_key):
+    for path in _keys(spec, (), {*judged, *inner, *(spot.spec for spot in spots)}, is_key):
         yield path, f"not judged: {path_text(path)} is outside of every pod template and pod spec found in it"
-    if known is None:
-        return
+    yield from _unnamed(obj, known, spec, spots, is_key)
+
+
+_UNKNOWN: Final = KnownKind("", (), (), (), ())
+
+
+def _at(obj: KubeObject, patterns: Sequence[Pattern]) -> Iterator[tuple[FieldPath, Any]]:
+    return (found for pattern in patterns for found in matches(obj.data, pattern))
+
+
+def _unnamed(
+    obj: KubeObject, known: KnownKind, spec: Mapping[str, Any], spots: Sequence[Spot], is_key: IsKey
+) -> Iterator[tuple[FieldPath, str]]:
+    """Yield what requests GPUs without a resource name as a key: numbers, texts, and what is merged into every pod."""
+    merged = known.merged if any(_keys(spec, (), set(), is_key)) else ()
     for patterns, what in (
         (known.counts, "requests GPUs without a resource name"),
-        (known.merged if any(_keys(spec, (), set(), is_key)) else (), "is merged into every pod"),
+        (merged, "is merged into every pod"),
     ):
-        paths = (path for pattern in patterns for path, value in matches(obj.data, pattern) if value not in _NOTHING)
-        yield from ((path, f"not judged: {path_text(path)} {what}") for path in paths)
-    read = {path for spot in spots_in(obj.data, obj.group, obj.kind, kinds) for path in spot.patches()}
-    for pattern in known.texts:
-        for path, value in matches(obj.data, pattern):
-            if path in read:
-                continue
-            names = filter(is_key, _NAME.findall(value)) if isinstance(value, str) else ()
-            yield from ((path, f"not judged: {path_text(path)} contains {name}") for name in dict.fromkeys(names))
+        for path, value in _at(obj, patterns):
+            if value not in _NOTHING:
+                yield path, f"not judged: {path_text(path)} {what}"
+    read = {path for spot in spots for path in spot.patches()}
+    for path, value in _at(obj, known.texts):
+        if isinstance(value, str) and path not in read:
+            names = dict.fromkeys(filter(is_key, _NAME.findall(value)))
+            yield from ((path, f"not judged: {path_text(path)} contains {name}") for name in names)
 
 
 def _keys(value: Any, path: FieldPath, judged: set[FieldPath], is_key: IsKey) -> Iterator[FieldPath]:

@@ -52,15 +52,7 @@ MAX_PROBLEMS: Final = 100
 
 
 class PageState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the user has written.
-
-    Attributes:
-        manifest: documents in YAML or JSON.
-        namespace: Namespaces for them, which decide how their pods are treated.
-        target: replaces the target of the pods; empty: nothing does.
-        mappings: mapping documents beside those of the policy.
-        settings: a document instead of the settings of the policy; empty: none.
-    """
+    """What the user has written; a target replaces that of the pods, settings those of the policy."""
 
     manifest: str = ""
     namespace: str = ""

@@ -1,26 +1,16 @@
-"""What `vendors --matrix` says of a pair of vendors is what becomes of pods with the probes, and the policies for any pair.
-
-That what is written is never less than what was requested, and the least that is enough, is what `tests/fuzz` looks for.
-"""
+"""Policies for any pair of vendors, and pods in the keys of one on order for the other."""
 
 import itertools
 import json
 import random
-import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
-from tests.depth import few_or_all, partners
-from tests.generators.requests import PATTERNED, Json, requesting_pods
+from tests.generators.requests import Json, requesting_pods
 from tests.mapping.vendors import unprobed
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.admission.collect import ContainerRequest
-from webhook.admission.overrides import defaults_for
-from webhook.cli.matrix import pairs, probes
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import documents_in
 from webhook.mapping.model.policy import Policy
@@ -66,9 +56,6 @@ VENDORS = sorted(POLICY.vendors)
 SOURCES = [name for name in VENDORS if POLICY.vendors[name].claim is None]
 """Those in whose keys pods are written; the others are targets only."""
 
-ALWAYS = {"mig": "dra-nvidia-mig", "nvidia": "kunlun"}
-"""A target that writes a request by the name that its keys have, and one that the source's defaults decide about."""
-
 
 @cache
 def policy_between(source: str, target: str) -> Policy:
@@ -105,39 +92,3 @@ def translated(pod: Json, target: str, policy: Policy) -> tuple[Json, Decision]:
     ordered["metadata"]["annotations"][TARGET] = target
     decision = decide(decode_pod(json.dumps(ordered).encode()), CONTEXT, policy)
     return apply_strictly(ordered, decision.patch), decision
-
-
-@pytest.mark.timeout(3600)
-@few_or_all
-@pytest.mark.parametrize("source", SOURCES)
-def test_the_matrix_says_what_becomes_of_pods(source: str, most: int) -> None:
-    """Written where all probes are written as pods for the target, denied where all are denied; else it depends."""
-    table = {pair.target: pair.outcome for pair in pairs(POLICY, source)}
-    assert table.keys() == {name for name in VENDORS if POLICY.vendors[name].target} - {source}
-    for target in table.keys() & {*partners(source, VENDORS, most), ALWAYS.get(source)}:
-        policy = policy_between(source, target)
-        vendors = policy.vendors[source], policy.vendors[target]
-        tried = [container for container, _ in probes(vendors[0], defaults_for(*vendors, {})[0], policy.largest_card)]
-        written = {translated(pod_with(container), target, policy)[1].allowed for container in tried}
-        names = [{name for name, _ in resource_names(vendor)} for vendor in vendors]
-        if names[0] & names[1]:
-            assert table[target] == "only one is active"
-        elif len(written) > 1:
-            assert table[target] == "depends on the amount", target
-        else:
-            assert table[target] == ("written" if True in written else "denied"), target
-
-
-def pod_with(container: ContainerRequest) -> Json:
-    """A pod in the keys of a probe, with the texts by which a name of another vendor is read."""
-    side: dict[str, str] = {}
-    found: dict[str, dict[str, str]] = {"resource": side, "borrowed": side, "label": {}, "annotation": {}}
-    keys = container.vendor.keys
-    for entry in container.key_values.values():
-        for other, text in keys[entry.key_name].in_pods.items():
-            found[keys[other].place][keys[other].spelled({})] = text
-        name = re.sub(r"\{(\w+)\}", lambda found: PATTERNED[found[1]], entry.key)
-        found[keys[entry.key_name].place][name] = entry.text
-    main = {"name": container.name, "resources": {"limits": side, "requests": dict(side)}}
-    metadata = {"name": "p", "labels": found["label"], "annotations": found["annotation"]}
-    return {"metadata": metadata, "spec": {"containers": [main]}}
