@@ -181,7 +181,9 @@ def assembled(data: Any, value: dict[str, Any], shape: PodPath, path: FieldPath 
     inherited = _inherited(data, value, shape)
     spec = value | inherited
     further = list(_further(value, shape))
-    parts = _own_parts(value, shape, inherited, path) if further else {("spec",): path}
+    parts: dict[FieldPath, FieldPath] = {("spec",): path}
+    if further:
+        parts = _own_parts(value, shape, inherited, path)
     for inner, container, within in further:
         containers = list(spec.get("containers") or ())
         parts["spec", "containers", len(containers), *within] = (*path, *inner)

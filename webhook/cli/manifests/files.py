@@ -253,6 +253,7 @@ def read_json(text: str, source: str) -> Iterator[Manifest]:
     end = _after_space(text, 0)
     while end < len(text):
         line = text.count("\n", 0, end) + 1
+        data: Any = None
         try:
             data, end = decoder.raw_decode(text, end)
             json.dumps(data, ensure_ascii=False).encode()
