@@ -201,12 +201,6 @@ def test_narrow_columns() -> None:
     ]
 
 
-def test_json_of_sources(run: Run) -> None:
-    """Each row has its columns by name."""
-    sources = json.loads(run("vendors", "--sources", "-o", "json").stdout)
-    assert {"vendor", "system", "version", "checked_on", "at"} == sources[0].keys()
-
-
 def test_json_of_documents(run: Run) -> None:
     """Whole documents, of all vendors or of one."""
     (one,) = json.loads(run("vendors", "nvidia", "-o", "json").stdout)

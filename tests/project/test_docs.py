@@ -565,7 +565,7 @@ def test_builtin_vendors_are_documented(name: str) -> None:
         if key.kind == "amount":
             unit = units[spelled.index(f"{place}{key.spellings[0].text}")]
             together = re.search(", together(?! in)", unit) is not None
-            total = key.total and "devices" not in key.dimensions
+            total = bool(key.total) and "devices" not in key.dimensions
             assert (re.split("[,;]", unit, maxsplit=1)[0], together) == (unit_text(name, key), total), key.name
     assert line.endswith(f", scheduler {vendor.place.scheduler or 'any'}")
 

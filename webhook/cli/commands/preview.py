@@ -158,7 +158,7 @@ def _of_cluster(source: PolicyOptions, policies: Sequence["Policy"], namespace: 
     return in_cluster(source, read)
 
 
-HEADINGS: Final = ("NAMESPACE", "WORKLOAD", "BECOMES", "DETAILS")
+HEADINGS: Final = ("NAMESPACE", "WORKLOAD", "BECOMES", "")
 
 
 def preview_text(found: Preview, source: str, checked: Checked, output: str) -> str:
@@ -190,7 +190,7 @@ def _table(found: Preview, source: str, checked: Checked) -> Iterator[str]:
     yield f"as if every namespace had opted in and enforced; policy: {source}"
     yield ""
     if found.pods:
-        yield "".join(_row_lines([(*HEADINGS[:3], ""), *(row for pod in found.pods for row in _rows(pod))]))
+        yield "".join(_row_lines([HEADINGS, *(row for pod in found.pods for row in _rows(pod))]))
     which, others = ("that would change", "others") if found.compared else ("with a GPU request", "without one")
     yield f"{counted(len(found.pods), 'template')} {which}: {_counts(outcomes(found.pods))}"
     yield f"{others}: {found.others}"

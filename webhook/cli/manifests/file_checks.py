@@ -270,22 +270,16 @@ def _together(
 def _documents(files: ReadFiles) -> Result:
     """Are all documents valid, together and with the built-in mappings?"""
     if files.problems:
-        number = counted(len(files.problems), "problem")
-        places = tuple(FileLine(each.source, each.line) for each in files.problems)
-        rejected = error(
-            f"{number} in the documents", *map(str, files.problems), hint="the webhook rejects such documents"
-        )
-        return replace(rejected, at=places)
+        found = [(str(each), FileLine(each.source, each.line)) for each in files.problems]
+        message = f"{counted(len(found), 'problem')} in the documents"
+        return _located(error(message, hint="the webhook rejects such documents"), found)
     mappings = sum(document.kind == "mapping" for document in files.documents)
-    valid: list[str] = []
-    if files.documents:
-        valid += counted(mappings, "mapping"), f"{len(files.documents) - mappings} settings"
-    if files.values:
-        valid.append(counted(len(files.values), "values file"))
+    settings = len(files.documents) - mappings
+    valid = [counted(mappings, "mapping"), f"{settings} settings"] if files.documents else []
+    valid += [counted(len(files.values), "values file")] if files.values else []
     pods = sum(len(each.pods) for each in files.outcome.objects)
     told = [f"valid: {', '.join(valid)}"] if valid else []
-    if pods or (files.objects and not told):
-        told.append(f"{counted(pods, 'pod')} checked")
+    told += [f"{counted(pods, 'pod')} checked"] if pods or (files.objects and not told) else []
     return ok("; ".join(told) or "valid")
 
 
@@ -324,26 +318,22 @@ def _claims(files: ReadFiles) -> Result:
 
 def _warnings(files: ReadFiles) -> Result:
     """Would `mutate` warn of nothing in the pods of the objects?"""
-    told = (
-        (f"{each.at.file}: {each.title}: {message.text}", message.at)
-        for each in files.outcome.objects
-        for message in each.messages
-        if message.level is Level.WARNING and Reason.OWN_KEY_UNUSED.code not in message.text  # `labels` tells these
-    )
+    unused = Reason.OWN_KEY_UNUSED.code  # `labels` tells these
+    told = (each for each in _told(files, Level.WARNING) if unused not in each[0])
     return _found("warnings about pods", told, "vgpu-webhook explain -f FILE")
 
 
 def _denied(files: ReadFiles) -> Result:
     """Would the webhook deny no pod of the objects?"""
-    denied = [
-        (f"{each.at.file}: {each.title}: {message.text}", message.at)
-        for each in files.outcome.objects
-        for message in each.messages
-        if message.level is Level.ERROR
-    ]
-    if not denied:
-        return ok("the webhook would deny no pod")
-    return _located(error("the webhook would deny pods", hint="vgpu-webhook explain -f FILE"), denied)
+    if denied := [*_told(files, Level.ERROR)]:
+        return _located(error("the webhook would deny pods", hint="vgpu-webhook explain -f FILE"), denied)
+    return ok("the webhook would deny no pod")
+
+
+def _told(files: ReadFiles, level: Level) -> Iterator[Found]:
+    for each in files.outcome.objects:
+        told = (message for message in each.messages if message.level is level)
+        yield from ((f"{each.at.file}: {each.title}: {message.text}", message.at) for message in told)
 
 
 def _judged(files: ReadFiles) -> Result:
