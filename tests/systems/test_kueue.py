@@ -45,16 +45,6 @@ KEYS: Final[Mapping[str, tuple[str, str]]] = {
 MEMORY: Final = "gpu.memory"
 UNAVAILABLE: Final = re.compile(r"resource volcano\.sh/vgpu-(?:number|memory) unavailable")
 """Which of two it names is chance: Kueue goes through a map."""
-BLOCK: Final = re.compile(r"^  ```yaml\n(  resources:\n    transformations:\n.*?)^  ```$", re.MULTILINE | re.DOTALL)
-
-
-def documented() -> list[Object]:
-    """The transformations that docs/behavior.md shows: all names of memory become one."""
-    [block] = BLOCK.findall((ROOT / "docs/behavior.md").read_text())
-    transformations: list[Object] = yaml.safe_load(block)["resources"]["transformations"]
-    return transformations
-
-
 CLAIMS: Final = re.compile(r"^```yaml\n(apiVersion: config.kueue.*?)^```$", re.MULTILINE | re.DOTALL)
 GATE: Final = "KueueDRAIntegrationConsumableCapacity"
 GROUP: Final = "resource.k8s.io/v1"
@@ -227,7 +217,7 @@ def table(
 def found(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What becomes of all with one quota for the memory in both vendors' keys, and with quotas on the target's names."""
     with placed(tmp_path_factory.mktemp("one-quota")) as place:
-        agreed = table(pytestconfig, place, documented(), {MEMORY: "16Gi"}, "00-vgpu-webhook")
+        agreed = table(pytestconfig, place, documented_claims()["transformations"], {MEMORY: "16Gi"}, "00-vgpu-webhook")
     with placed(tmp_path_factory.mktemp("names")) as place:
         named = table(pytestconfig, place, [], dict.fromkeys(KEYS["nvidia"], "40000"), "00-vgpu-webhook")
     return {**agreed, **{f"{name}-untransformed": outcome for name, outcome in named.items()}}
@@ -252,7 +242,7 @@ def test_both_sides_agree_in_the_other_order(
 ) -> None:
     """Kueue's webhook before ours changes nothing: Kueue counts what is stored."""
     with placed(tmp_path) as place:
-        other = table(pytestconfig, place, documented(), {MEMORY: "16Gi"}, "z-vgpu-webhook")
+        other = table(pytestconfig, place, documented_claims()["transformations"], {MEMORY: "16Gi"}, "z-vgpu-webhook")
     assert other.items() <= found.items()
 
 
