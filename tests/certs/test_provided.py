@@ -10,9 +10,9 @@ from cryptography import x509
 
 from certs.rotation import Trust
 from certs.serving import Serving
-from certs.store import Directory
+from certs.store import Directory, Snapshot
 from certs.upkeep import CertificateMatter, CertificateNotice, ProvidedPair, Surroundings
-from certs.x509 import Pair, UnusablePairError, by_der, der, issue, make_ca
+from certs.x509 import Pair, StoreError, UnusablePairError, by_der, der, issue, make_ca
 from tests.certs.made import intermediate_under, root, rsa_leaf
 from tests.waiting import alongside, until
 
@@ -160,6 +160,23 @@ async def test_waiting_is_told_once(tmp_path: Path) -> None:
     async with alongside(mount.outside.run()):
         await until(lambda: mount.looks > 5)
     assert [notice.matter for notice in mount.reports] == [CertificateMatter.WAITING]
+
+
+async def test_one_failed_read_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are replaced one after the other."""
+    mount, real, reads = Mount(tmp_path), Directory.read, []
+
+    async def read(directory: Directory) -> Snapshot:
+        reads.append(directory)
+        if len(reads) == 2:
+            raise StoreError("tls.crt", "is being replaced")
+        return await real(directory)
+
+    monkeypatch.setattr(Directory, "read", read)
+    mount.mount(files(ours(COMPANY), COMPANY))
+    async with alongside(mount.outside.run()):
+        await until(lambda: len(reads) > 4)
+    assert [notice.matter for notice in mount.reports] == [CertificateMatter.SERVED]
 
 
 async def test_without_cas_of_its_own_the_registration_counts(tmp_path: Path) -> None:
