@@ -1,11 +1,7 @@
 """Notations in documents: amounts of memory and cores, sets of numbers, names with `*`, and expressions.
 
-Names with ``*``, as regular expressions that match in time linear in the length of the name.
-
-A name in a review can be megabytes long, and the obvious ``.*`` for each star would take quadratic time. Expressions that
-documents write are in `PatternText`.
-
-Regular expressions in documents: RE2, which takes time linear in the length of the name for every expression.
+A name in a review can be megabytes long: names with ``*`` become expressions that match in time linear in its length, where
+the obvious ``.*`` for each star would take quadratic time. Expressions in documents are of RE2, for the same reason.
 
 An expression becomes a part of a bigger one, between the parts before and after its variable. So it has no anchors, named
 groups or flags: whole names are matched, and case matters. The CEL of the API server uses RE2, too.

@@ -407,7 +407,7 @@ def _copy_command(folder: str, mount_path: str, shim: schema.Shim) -> list[str]:
     files = [path.removeprefix(f"{mount_path}/") for path in loaded if path.startswith(f"{mount_path}/")]
     if shim.preload is not None and shim.preload.file is not None:
         files.append(shim.preload.file)
-    named = dict.fromkeys(file for file in (*shim.files, *files) if _RELATIVE.fullmatch(file))
+    named = dict.fromkeys(file for file in (*shim.files, *files) if re.fullmatch(_RELATIVE, file))
     return ["sh", "-ec", _COPY, "sh", folder, mount_path, *named]
 
 
@@ -436,21 +436,21 @@ def _installer(library: schema.FilledEmptyDir, shim: schema.Shim) -> PodEntry:
 
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PATH_PART: Final = r"(?!\.{1,2}(?:/|\Z))[^/:;{}$\s\\]+"
-_RELATIVE: Final = re.compile(rf"{_PATH_PART}(?:/{_PATH_PART})*")
+_RELATIVE: Final = rf"{_PATH_PART}(?:/{_PATH_PART})*"
 _FOLDER_HINT: Final = "write a relative path such as `cache`"
-_TEXTS: Final[Mapping[str, tuple[re.Pattern[str], str, str]]] = {
+_TEXTS: Final = {
     "volume": (
-        re.compile(r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?"),
+        r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?",
         "a name of a volume",
         "use at most 63 of a-z, 0-9 and `-`",
     ),
     "path": (
-        re.compile(rf"(?:/{_PATH_PART})+"),
+        rf"(?:/{_PATH_PART})+",
         "a plain absolute path",
         "begin with `/`; no `/` at the end, no `..`, `:`, `;`, `$`, blank or brace",
     ),
     "image": (
-        re.compile(r"[a-zA-Z0-9][-a-zA-Z0-9._/:]*(?:@sha256:[0-9a-f]{64})?"),
+        r"[a-zA-Z0-9][-a-zA-Z0-9._/:]*(?:@sha256:[0-9a-f]{64})?",
         "the name of an image",
         "write such as `registry.example/shim@sha256:…`",
     ),
@@ -463,7 +463,7 @@ _TEXTS: Final[Mapping[str, tuple[re.Pattern[str], str, str]]] = {
 
 def _unlike(kind: str, text: str | None, *path: str | int) -> Iterator[Problem]:
     pattern, what, hint = _TEXTS[kind]
-    if text is not None and pattern.fullmatch(text) is None:
+    if text is not None and re.fullmatch(pattern, text) is None:
         yield Problem(f"{text!r} is not {what}", path, hint)
 
 

@@ -46,12 +46,14 @@ def compile_variables(
     compiled: dict[str, NamePart] = {}
     for name, variable in variables.items():
         if _empty(variable):
-            problems.add(("variables", name), "needs `values` or `rows`", _suggestion(name, known - {name}))
+            near = difflib.get_close_matches(name[:64], sorted(known - {name}), n=1)
+            problems.add(
+                ("variables", name), "needs `values` or `rows`", f"did you mean `{near[0]}`?" if near else None
+            )
             continue
         if name == CONTAINER:
-            problems.add(
-                ("variables", name), f"{{{name}}} is reserved for the name of a container", "choose another name"
-            )
+            message = f"{{{name}}} is reserved for the name of a container"
+            problems.add(("variables", name), message, "choose another name")
             continue
         everywhere = variable.rows is not None and name not in keys
         compiled[name] = _variable(name, variable, problems, everywhere=everywhere)
@@ -64,11 +66,6 @@ def compile_variables(
 
 def _empty(variable: Variable) -> bool:
     return variable.values is None and variable.rows is None
-
-
-def _suggestion(name: str, known: Collection[str]) -> str | None:
-    near = difflib.get_close_matches(name[:64], sorted(known), n=1)
-    return f"did you mean `{near[0]}`?" if near else None
 
 
 def _check_effect(name: str, variable: Variable, problems: Problems, *, marked: bool, inherited: bool) -> None:
@@ -92,11 +89,8 @@ def _check_row_of_all(name: str, variable: Variable, variables: Variables, probl
         message = f"is in no key, so its row is the size of every device; so are the rows of {', '.join(others)}"
         problems.add(path, message, f"keep the rows of one of them, or add `{{{name}}}` to a key")
     if len(texts(variable.write)) > 1:
-        problems.add(
-            (*path, "write"),
-            "only one value is allowed: the variable is in no key, so all devices are alike",
-            "keep one of them",
-        )
+        message = "only one value is allowed: the variable is in no key, so all devices are alike"
+        problems.add((*path, "write"), message, "keep one of them")
 
 
 def _variable(name: str, variable: Variable, problems: Problems, *, everywhere: bool) -> NamePart:
@@ -106,9 +100,8 @@ def _variable(name: str, variable: Variable, problems: Problems, *, everywhere: 
     available = {key: row for key, row in rows.items() if row is not None}
     _check_written(path, variable, available, problems)
     of_other_models = {key: _models_of(row) for key, row in (variable.rows or {}).items() if key not in available}
-    return NamePart(
-        name, available, texts(variable.write), everywhere, variable.why, texts(variable.model), of_other_models
-    )
+    write, chosen = texts(variable.write), texts(variable.model)
+    return NamePart(name, available, write, everywhere, variable.why, chosen, of_other_models)
 
 
 def _models(path: FieldPath, variable: Variable, problems: Problems) -> frozenset[str] | None:
@@ -142,10 +135,8 @@ def _check_written(path: FieldPath, variable: Variable, available: Mapping[str, 
         if variable.rows is not None and value not in variable.rows:
             problems.add((*path, "write"), f"{value!r} has no row", f"rows are {', '.join(variable.rows)}")
         elif variable.rows is not None and value not in available:
-            models = " or ".join(texts(variable.model))
-            problems.add(
-                (*path, "write"), f"{value!r} is not available on {models}", f"available are {', '.join(available)}"
-            )
+            message = f"{value!r} is not available on {' or '.join(texts(variable.model))}"
+            problems.add((*path, "write"), message, f"available are {', '.join(available)}")
         elif variable.rows is None and listed and value not in listed:
             problems.add((*path, "write"), f"{value!r} is none of {', '.join(listed)}")
 

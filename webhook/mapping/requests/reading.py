@@ -200,11 +200,10 @@ def read(
     _check_derived_counts(asked, key_values)
     if form is not None:
         raise form_denied(vendor, form, key_values, container)
-    keys_text = ", ".join(str(entry) for entry in key_values.values())
     binding = bound_in(key_values)
     listed = ", ".join(key.spelled(binding) for key in vendor.keys.values() if key.kind == "amount")
-    message = f"{keys_text}: no valid combination of keys; those of {vendor.name} are {listed}"
-    raise deny(Reason.NO_FORM, message, container=container)
+    wrong = f"{', '.join(map(str, key_values.values()))}: no valid combination of keys"
+    raise deny(Reason.NO_FORM, f"{wrong}; those of {vendor.name} are {listed}", container=container)
 
 
 def _filled_in(asked: _Asked, form: Form, key_values: KeyValues, defaults: Defaults) -> Reading:

@@ -42,8 +42,7 @@ def template_of(vendor: Vendor, requests: Mapping[str, DeviceRequest]) -> ClaimT
     Devices of one request are never the same: ``distinctAttribute`` is written for one device, too. An API server that drops
     ``capacity``, and so would give a whole device in place of a share, refuses it. Several requests are of one device.
     """
-    claim = vendor.document.claim
-    assert claim is not None  # noqa: S101  (by the caller)
+    claim = _claim(vendor)
     names = sorted(requests, key=lambda name: (len(name), name))
     devices: dict[str, Any] = {
         "requests": [{"name": name, "exactly": _exactly(vendor, requests[name])} for name in names]
@@ -72,9 +71,13 @@ def same_request(vendor: Vendor, one: DeviceRequest, other: DeviceRequest) -> bo
     return _exactly(vendor, one) == _exactly(vendor, other)
 
 
+def _claim(vendor: Vendor) -> Claim:
+    assert vendor.claim is not None  # noqa: S101  (by the caller)
+    return vendor.claim
+
+
 def _exactly(vendor: Vendor, request: DeviceRequest) -> dict[str, Any]:
-    claim = vendor.document.claim
-    assert claim is not None  # noqa: S101  (by the caller)
+    claim = _claim(vendor)
     numbers = {entry.key_name: entry for entry in request.entries}
     counts = [int(entry.number) for name, entry in numbers.items() if vendor.keys[name].claim == COUNT]
     selectors = [
@@ -99,14 +102,10 @@ def _exactly(vendor: Vendor, request: DeviceRequest) -> dict[str, Any]:
 
 def _capacities(vendor: Vendor, numbers: Mapping[str, KeyValue]) -> dict[str, str]:
     capacities: dict[str, str] = {}
-    for key in vendor.keys.values():
-        if not key.capacity or key.claim is None:
-            continue
+    for key in (key for key in vendor.keys.values() if key.capacity):
         entry = numbers.get(key.name)
-        if entry is not None:
-            capacities[key.claim] = claim_text(key, entry.number)
-        elif key.unset is not None:
-            capacities[key.claim] = str(key.unset)
+        if entry is not None or key.unset is not None:
+            capacities[str(key.claim)] = str(key.unset) if entry is None else claim_text(key, entry.number)
     return capacities
 
 
@@ -259,8 +258,7 @@ def _of_known_devices(claim: Claim, devices: _Devices) -> bool:
 
 
 def _read(vendor: Vendor, exactly: _Exactly) -> tuple[KeyValue, ...] | None:
-    claim = vendor.document.claim
-    assert claim is not None  # noqa: S101  (by the caller)
+    claim = _claim(vendor)
     requested = {} if exactly.capacity is None else dict(exactly.capacity.requests)
     expressions = {each.cel.expression for each in exactly.selectors}
     entries: list[KeyValue] = []
