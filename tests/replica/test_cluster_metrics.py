@@ -1,4 +1,4 @@
-"""Metrics of what a replica follows in a cluster, and the setting that what it follows obeys."""
+"""Metrics of what a replica follows in a cluster, what it waits for, and the setting that what it follows obeys."""
 
 import pytest
 import structlog
@@ -45,12 +45,27 @@ def test_settings_are_counted_also_if_there_are_none(config_maps: tuple[ConfigMa
     assert found == {SETTINGS_NAME: accepted}
 
 
-def test_templates_of_a_namespace_are_bounded_by_the_setting() -> None:
-    """By that of the policy in force."""
+def in_cluster() -> InCluster:
+    """A replica that has read nothing yet."""
     where = ClusterOptions(None, None, None, None, "managed", claims=True)
     log = structlog.get_logger()
     site = Site("https://webhook.example/mutate")
-    replica = InCluster(FakeApi(), "own", site, where, log, certificates=Certificates(Serving(), log))
+    return InCluster(FakeApi(), "own", site, where, log, certificates=Certificates(Serving(), log))
+
+
+async def test_nothing_is_answered_before_everything_is_known() -> None:
+    """It says what is missing."""
+    replica = in_cluster()
+    for what, known in replica._awaited.items():  # noqa: SLF001
+        assert replica.closed() == f"{what} not known yet"
+        known.set()
+    assert replica.closed() is None
+    await replica.synced()
+
+
+def test_templates_of_a_namespace_are_bounded_by_the_setting() -> None:
+    """By that of the policy in force."""
+    replica = in_cluster()
     templates = replica._claim_templates  # noqa: SLF001
     assert templates is not None
     assert templates.most() == 256
