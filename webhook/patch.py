@@ -1,23 +1,46 @@
-"""Edits of a pod, and the RFC 6902 operations that apply them to the object in the review.
+"""A pod that is edited, and the RFC 6902 operations that lead from the object in the review to it.
 
-Steps collect edits in `PodEdits`; the operations are written once, at the end, in an order that applies: no ``add`` below a
-missing parent, no ``replace`` or ``remove`` of a missing key, no ``add`` over an existing list. Changes inside a list go
-from its end to its beginning, so that indexes remain valid.
+Steps replace what they change and mutate nothing that was sent, so the patch is the difference of two values: what is the same
+object was not touched. The operations are in an order that applies: no ``add`` below a missing parent, no ``replace`` or
+``remove`` of a missing key, no ``add`` over an existing list. Changes inside a list go from its end to its beginning, so that
+indexes remain valid.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from webhook.pod import NO_METADATA, Container, PlacedBy, Pod, QuantityText, present
+from webhook.pod import (
+    ABSENT,
+    Container,
+    EnvFrom,
+    EnvVar,
+    Placed,
+    Pod,
+    QuantityText,
+    VolumeDevice,
+    VolumeMount,
+    decode_devices,
+    decode_env,
+    decode_env_from,
+    decode_mounts,
+    decode_text,
+    present,
+)
 from webhook.quantity import Number, QuantityError, parse_quantity
 
 Operation: TypeAlias = dict[str, Any]
 """One RFC 6902 operation: ``op``, ``path`` and, except for ``remove``, ``value``."""
 
+Patch: TypeAlias = tuple[Operation, ...]
+"""A JSON Patch."""
+
 Entry: TypeAlias = Mapping[str, Any]
+
+_T = TypeVar("_T")
+_LISTS = {"env": decode_env, "envFrom": decode_env_from, "volumeMounts": decode_mounts, "volumeDevices": decode_devices}
 
 
 @lru_cache(maxsize=256)
@@ -26,16 +49,17 @@ def escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-Patch: TypeAlias = tuple[Operation, ...]
-"""A JSON Patch."""
-
-
-class Slot(msgspec.Struct, frozen=True):
-    """A container and its place in the pod.
+class Slot(msgspec.Struct, eq=False):
+    """A container, its place in the pod, and what becomes of it.
 
     Attributes:
         position: its index in the list of its kind.
         path: its JSON pointer.
+        resources: numbers for limits and requests, where a quantity of the same value keeps its spelling; None removes.
+        claims, env_added, mounts_added: entries to add.
+        sent: the decoded lists of the container, by field.
+        lists: the same as they will be, but for what is added.
+        message_path_removed: whether the path of the termination message goes.
     """
 
     kind: Literal["initContainers", "containers"]
@@ -43,6 +67,116 @@ class Slot(msgspec.Struct, frozen=True):
     container: Container
     name: str
     path: str
+    resources: dict[str, Number | None] = {}
+    claims: list[Entry] = []
+    env_added: list[Entry] = []
+    mounts_added: list[Entry] = []
+    sent: dict[str, list[Any]] = {}
+    lists: dict[str, list[Any]] = {}
+    message_path_removed: bool = False
+
+    def _list(self, field: str, raw: msgspec.Raw) -> list[Any]:
+        found = self.lists.get(field)
+        if found is None:
+            found = self.lists[field] = self.sent[field] = _LISTS[field](raw)
+        return found
+
+    @property
+    def env(self) -> list[EnvVar]:
+        """The variables that it keeps."""
+        return self._list("env", self.container.env)
+
+    @property
+    def env_sent(self) -> list[EnvVar]:
+        """The variables that it was sent with."""
+        return self.sent.get("env", self.env)
+
+    @property
+    def env_from(self) -> list[EnvFrom]:
+        """The sources of variables that it keeps."""
+        return self._list("envFrom", self.container.env_from)
+
+    @property
+    def mounts(self) -> list[VolumeMount]:
+        """The mounts that it keeps."""
+        return self._list("volumeMounts", self.container.volume_mounts)
+
+    @property
+    def devices(self) -> list[VolumeDevice]:
+        """The block volumes that it keeps."""
+        return self._list("volumeDevices", self.container.volume_devices)
+
+    @property
+    def placed(self) -> list[Placed]:
+        """What the kubelet puts at paths that the pod chooses, in the order in which each covers those before it.
+
+        The file of the termination message comes after all mounts (``makeMounts`` in the kubelet's ``kuberuntime``).
+        """
+        message = "" if self.message_path_removed else decode_text(self.container.termination_message_path)
+        found = [Placed("volumeMounts", each, each.mount_path) for each in self.mounts]
+        found += [Placed("volumeDevices", each, each.device_path) for each in self.devices]
+        return [*found, Placed("terminationMessagePath", message, message)] if message else found
+
+    def drop(self, field: str, gone: Sequence[Any]) -> None:
+        """Leave entries of a list out."""
+        if field == "terminationMessagePath":
+            self.message_path_removed = self.message_path_removed or bool(gone)
+        elif gone:
+            known = {*map(id, gone)}
+            self.lists[field] = [each for each in self.lists[field] if id(each) not in known]
+
+    def change_env(self, changed: Mapping[int, list[EnvVar]]) -> None:
+        """Put others in the place of variables, by the identity of these."""
+        if changed:
+            self.lists["env"] = [each for entry in self.env for each in changed.get(id(entry), (entry,))]
+
+    @property
+    def ends_first(self) -> bool:
+        """Whether it is an init container that ends, and no sidecar."""
+        return self.kind == "initContainers" and not self.sidecar
+
+    @property
+    def sidecar(self) -> bool:
+        """Whether it is a native sidecar."""
+        return self.kind == "initContainers" and bytes(self.container.restart_policy) == b'"Always"'
+
+    def write(self, operations: list[Operation]) -> None:
+        """Add the operations for this container."""
+        container, path = self.container, self.path
+        if self.resources:
+            self._write_resources(f"{path}/resources", operations)
+        if self.claims:
+            self._write_claims(f"{path}/resources", operations)
+        for field, after in self.lists.items():
+            write_list(f"{path}/{field}", self.sent[field], after, operations)
+        if self.env_added:
+            append(f"{path}/env", self.env_added, operations, missing=not present(container.env))
+        if self.mounts_added:
+            append(f"{path}/volumeMounts", self.mounts_added, operations, missing=not present(container.volume_mounts))
+        if self.message_path_removed:
+            operations.append({"op": "remove", "path": f"{path}/terminationMessagePath"})
+
+    def _write_resources(self, path: str, operations: list[Operation]) -> None:
+        resources = self.container.resources
+        texts = {name: str(number) for name, number in self.resources.items() if number is not None}
+        if resources is None:
+            if texts:
+                operations.append({"op": "add", "path": path, "value": {"limits": texts, "requests": texts}})
+            return
+        for side, before in (("limits", resources.limits), ("requests", resources.requests)):
+            after = {name: text for name, text in (before or {}).items() if name not in self.resources}
+            for name, text in texts.items():
+                own = (before or {}).get(name)
+                after[name] = text if own is None or not _equals(own, self.resources[name]) else own
+            write_map(f"{path}/{side}", before, after, operations)
+
+    def _write_claims(self, path: str, operations: list[Operation]) -> None:
+        resources = self.container.resources
+        if resources is None and not any(number is not None for number in self.resources.values()):
+            operations.append({"op": "add", "path": path, "value": {"claims": self.claims}})
+        else:
+            missing = resources is None or resources.claims is None
+            append(f"{path}/claims", self.claims, operations, missing=missing)
 
 
 def slots(pod: Pod) -> tuple[Slot, ...]:
@@ -58,251 +192,76 @@ def slots(pod: Pod) -> tuple[Slot, ...]:
     return tuple(all_slots)
 
 
-class ContainerEdits(msgspec.Struct):
-    """The edits of one container.
-
-    Attributes:
-        resources: numbers for limits and requests, where a quantity of the same value keeps its spelling; None removes.
-        claims: entries to add to the ``resources.claims`` of the container.
-    """
-
-    slot: Slot
-    resources: dict[str, Number | None] = {}
-    claims: list[Entry] = []
-    env_values: dict[int, str] = {}
-    env_names: dict[int, str] = {}
-    env_removed: set[int] = set()
-    env_inserted: dict[int, Entry] = {}
-    env_appended: list[Entry] = []
-    env_from_removed: set[int] = set()
-    mounts: list[Entry] = []
-    mounts_removed: set[int] = set()
-    devices_removed: set[int] = set()
-    message_path_removed: set[int] = set()
-
-    def removed(self, field: PlacedBy) -> set[int]:
-        """Return what is removed of a field by which the kubelet puts something at a path; to be added to."""
-        match field:
-            case "volumeMounts":
-                return self.mounts_removed
-            case "volumeDevices":
-                return self.devices_removed
-            case "terminationMessagePath":
-                return self.message_path_removed
-
-    def write(self, operations: list[Operation]) -> None:
-        """Add the operations for this container."""
-        container, path = self.slot.container, self.slot.path
-        if self.resources:
-            self._write_resources(f"{path}/resources", operations)
-        if self.claims:
-            self._write_claims(f"{path}/resources", operations)
-        if self.env_values or self.env_names or self.env_removed or self.env_inserted:
-            self._write_env(f"{path}/env", operations)
-        if self.env_appended:
-            _append(f"{path}/env", container.env, self.env_appended, operations)
-        _remove(f"{path}/envFrom", self.env_from_removed, operations)
-        _remove(f"{path}/volumeMounts", self.mounts_removed, operations)
-        _remove(f"{path}/volumeDevices", self.devices_removed, operations)
-        if self.message_path_removed:
-            operations.append({"op": "remove", "path": f"{path}/terminationMessagePath"})
-        if self.mounts:
-            _append(f"{path}/volumeMounts", container.volume_mounts, self.mounts, operations)
-
-    def _write_resources(self, path: str, operations: list[Operation]) -> None:
-        resources = self.slot.container.resources
-        texts = {name: str(number) for name, number in self.resources.items() if number is not None}
-        tokens = {name: escape(name) for name in self.resources}
-        if resources is None:
-            if texts:
-                operations.append({"op": "add", "path": path, "value": {"limits": texts, "requests": texts}})
-            return
-        for side, quantities in (("limits", resources.limits), ("requests", resources.requests)):
-            if quantities is not None:
-                for name, number in self.resources.items():
-                    _write_quantity(f"{path}/{side}/{tokens[name]}", quantities.get(name), number, operations)
-            elif texts:
-                operations.append({"op": "add", "path": f"{path}/{side}", "value": texts})
-
-    def _write_claims(self, path: str, operations: list[Operation]) -> None:
-        resources = self.slot.container.resources
-        if resources is None and not any(number is not None for number in self.resources.values()):
-            operations.append({"op": "add", "path": path, "value": {"claims": self.claims}})
-        elif resources is None or resources.claims is None:
-            operations.append({"op": "add", "path": f"{path}/claims", "value": self.claims})
-        else:
-            operations.extend([{"op": "add", "path": f"{path}/claims/-", "value": entry} for entry in self.claims])
-
-    def _write_env(self, path: str, operations: list[Operation]) -> None:
-        touched = {*self.env_values, *self.env_names, *self.env_removed, *self.env_inserted}
-        for index in sorted(touched, reverse=True):
-            entry = f"{path}/{index}"
-            if index in self.env_values:
-                operations.append({"op": "add", "path": f"{entry}/value", "value": self.env_values[index]})
-            if index in self.env_names:
-                operations.append({"op": "replace", "path": f"{entry}/name", "value": self.env_names[index]})
-            if index in self.env_removed:
-                operations.append({"op": "remove", "path": entry})
-            if index in self.env_inserted:
-                operations.append({"op": "add", "path": entry, "value": self.env_inserted[index]})
-
-
-class MapEdits(msgspec.Struct):
-    """The edits of a map of texts: None removes a key."""
-
-    path: str
-    current: Mapping[str, str] | None
-    values: dict[str, str | None] = {}
-
-    @property
-    def changes(self) -> bool:
-        """Whether the edits change the map."""
-        current = self.current or {}
-        return any(current.get(key) != value for key, value in self.values.items())
-
-    def write(self, operations: list[Operation]) -> None:
-        """Add the operations for this map."""
-        if self.current is None:
-            added = {key: value for key, value in self.values.items() if value is not None}
-            if added:
-                operations.append({"op": "add", "path": self.path, "value": added})
-            return
-        for key, value in self.values.items():
-            old = self.current.get(key)
-            if value is None:
-                if old is not None:
-                    operations.append({"op": "remove", "path": f"{self.path}/{escape(key)}"})
-            elif old != value:
-                operation = "add" if old is None else "replace"
-                operations.append({"op": operation, "path": f"{self.path}/{escape(key)}", "value": value})
-
-
-class PodEdits:
-    """The edits of a pod: collected by the steps, written once by `operations`.
-
-    Args:
-        pod: the view of the pod in the review; the operations apply to that object only.
-    """
-
-    __slots__ = (
-        "_containers",
-        "_pod",
-        "annotations",
-        "claims",
-        "fields",
-        "first_init_containers",
-        "labels",
-        "node_selector",
-        "tolerations",
-        "volumes",
-        "volumes_removed",
-    )
-
-    def __init__(self, pod: Pod) -> None:
-        self._pod = pod
-        self._containers: dict[str, ContainerEdits] = {}
-        self.labels = MapEdits("/metadata/labels", pod.metadata.labels)
-        self.annotations = MapEdits("/metadata/annotations", pod.metadata.annotations)
-        self.node_selector = MapEdits("/spec/nodeSelector", pod.spec.node_selector)
-        self.tolerations: list[Entry] = []
-        self.first_init_containers: list[Entry] = []
-        """Init containers before those of the pod."""
-        self.claims: list[Entry] = []
-        """Entries of the pod's ``resourceClaims``."""
-        self.volumes: list[Entry] = []
-        self.volumes_removed: set[int] = set()
-        self.fields: dict[str, Any] = {}
-        """Other fields of the spec by name (``schedulerName``): a value to set, or None to remove a present one."""
-
-    def container(self, slot: Slot) -> ContainerEdits:
-        """Return the edits of one container."""
-        edits = self._containers.get(slot.path)
-        if edits is None:
-            edits = self._containers[slot.path] = ContainerEdits(slot)
-        return edits
-
-    def operations(self, stamp: Callable[[], None] | None = None) -> Patch:
-        """Return the JSON Patch for the pod in the review, in an order that applies; empty without changes.
-
-        Args:
-            stamp: adds the labels and annotations that are written only with other changes.
-        """
-        operations: list[Operation] = []
-        for edits in self._containers.values():
-            edits.write(operations)
-        self._write_spec(operations)
-        if stamp is not None and (operations or self.labels.changes or self.annotations.changes):
-            stamp()
-        if self.labels.values:
-            self.labels.write(operations)
-        if self.annotations.values:
-            self.annotations.write(operations)
-        if self._pod.metadata is NO_METADATA and any(
-            operation["path"].startswith("/metadata/") for operation in operations
-        ):
-            operations.insert(0, {"op": "add", "path": "/metadata", "value": {}})
-        return tuple(operations)
-
-    def _write_spec(self, operations: list[Operation]) -> None:
-        spec = self._pod.spec
-        if self.first_init_containers:
-            self._write_first_init_containers(operations)
-        _remove("/spec/volumes", self.volumes_removed, operations)
-        if self.volumes:
-            _append("/spec/volumes", spec.volumes, self.volumes, operations)
-        if self.claims and spec.resource_claims is not None:
-            operations.extend(
-                [{"op": "add", "path": "/spec/resourceClaims/-", "value": entry} for entry in self.claims]
-            )
-        elif self.claims:
-            operations.append({"op": "add", "path": "/spec/resourceClaims", "value": self.claims})
-        if self.tolerations:
-            _append("/spec/tolerations", spec.tolerations, self.tolerations, operations)
-        for name, value in self.fields.items():
-            if value is None:
-                operations.append({"op": "remove", "path": f"/spec/{name}"})
-            else:
-                operations.append({"op": "add", "path": f"/spec/{name}", "value": value})
-        if self.node_selector.values:
-            self.node_selector.write(operations)
-
-    def _write_first_init_containers(self, operations: list[Operation]) -> None:
-        # After the edits of the others, whose positions change.
-        path = "/spec/initContainers"
-        if self._pod.spec.init_containers is None:
-            operations.append({"op": "add", "path": path, "value": self.first_init_containers})
-        else:
-            operations.extend(
-                [{"op": "add", "path": f"{path}/0", "value": each} for each in reversed(self.first_init_containers)]
-            )
-
-
-def _append(path: str, current: msgspec.Raw, entries: list[Entry], operations: list[Operation]) -> None:
-    if present(current):
-        end = f"{path}/-"
-        operations.extend([{"op": "add", "path": end, "value": entry} for entry in entries])
-    else:
+def append(path: str, entries: Sequence[Entry], operations: list[Operation], *, missing: bool) -> None:
+    """Add the operations that put entries at the end of a list, which may be missing."""
+    if missing and entries:
         operations.append({"op": "add", "path": path, "value": entries})
+    else:
+        operations.extend([{"op": "add", "path": f"{path}/-", "value": entry} for entry in entries])
 
 
-def _remove(path: str, indexes: set[int], operations: list[Operation]) -> None:
-    if indexes:
-        operations.extend([{"op": "remove", "path": f"{path}/{index}"} for index in sorted(indexes, reverse=True)])
-
-
-def _write_quantity(
-    path: str, current: QuantityText | None, number: Number | None, operations: list[Operation]
+def write_map(
+    path: str, before: Mapping[str, Any] | None, after: Mapping[str, Any], operations: list[Operation]
 ) -> None:
-    if number is None:
-        if current is not None:
-            operations.append({"op": "remove", "path": path})
-    elif current is None:
-        operations.append({"op": "add", "path": path, "value": str(number)})
-    elif not _equals(current, number):
-        operations.append({"op": "replace", "path": path, "value": str(number)})
+    """Add the operations that make one map of another, which may be missing."""
+    if before is None:
+        if after:
+            operations.append({"op": "add", "path": path, "value": after})
+        return
+    operations.extend({"op": "remove", "path": f"{path}/{escape(key)}"} for key in before if key not in after)
+    for key, value in after.items():
+        if key not in before:
+            operations.append({"op": "add", "path": f"{path}/{escape(key)}", "value": value})
+        elif before[key] != value:
+            operations.append({"op": "replace", "path": f"{path}/{escape(key)}", "value": value})
 
 
-def _equals(text: QuantityText, number: Number) -> bool:
+def changed_entries(before: Sequence[_T], after: Sequence[_T]) -> Iterator[tuple[int, _T | None, _T | None]]:
+    """Yield what differs in two lists, from their end: the index, and the entry before and after; None: there is none.
+
+    What is the same object stands in both. Between two such, entries were edited in place if there are not fewer than before.
+    """
+    kept, own = {*map(id, after)}, {*map(id, before)}
+    index, later = len(before), len(after)
+    while index or later:
+        if index and later and before[index - 1] is after[later - 1]:
+            index, later = index - 1, later - 1
+            continue
+        old = new = 0
+        while old < index and id(before[index - old - 1]) not in kept:
+            old += 1
+        while new < later and id(after[later - new - 1]) not in own:
+            new += 1
+        index, later = index - old, later - new
+        paired = old if old <= new else 0
+        for i in reversed(range(paired, old)):
+            yield index + i, before[index + i], None
+        for i in reversed(range(paired, new)):
+            yield index + paired, None, after[later + i]
+        for i in reversed(range(paired)):
+            yield index + i, before[index + i], after[later + i]
+
+
+def write_list(
+    path: str, before: Sequence[msgspec.Struct], after: Sequence[msgspec.Struct], operations: list[Operation]
+) -> None:
+    """Add the operations that make one list of another, of whose entries some were left out, replaced or put in."""
+    for index, old, new in changed_entries(before, after) if after is not before else ():
+        where = f"{path}/{index}"
+        if new is None:
+            operations.append({"op": "remove", "path": where})
+        elif old is None:
+            operations.append({"op": "add", "path": where, "value": new})
+        else:
+            for field, name in zip(old.__struct_fields__, old.__struct_encode_fields__, strict=True):
+                value = getattr(new, field)
+                if value in (None, ABSENT) and getattr(old, field) not in (None, ABSENT):
+                    operations.append({"op": "remove", "path": f"{where}/{name}"})
+                elif value != getattr(old, field):
+                    operations.append({"op": "add", "path": f"{where}/{name}", "value": value})
+
+
+def _equals(text: QuantityText, number: Number | None) -> bool:
     try:
         return parse_quantity(str(text)) == number
     except QuantityError:

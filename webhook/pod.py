@@ -39,7 +39,7 @@ ENDED: Final = frozenset({"Succeeded", "Failed"})
 """The phases of a pod all of whose containers have ended for good."""
 
 
-class View(msgspec.Struct, frozen=True, rename="camel", gc=False):
+class View(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_defaults=True):
     """Base of all views: immutable, camelCase on the wire, unknown fields skipped."""
 
 
@@ -192,32 +192,27 @@ class HostPath(View, frozen=True):
     type: str | None = None
 
 
-class Volume(View, frozen=True):
-    """An entry of a pod's ``volumes``, with the sources that the webhook writes."""
-
-    name: str = ""
-    host_path: HostPath | None = None
-    empty_dir: msgspec.Raw = ABSENT
-    image: msgspec.Raw = ABSENT
-    csi: msgspec.Raw = ABSENT
-
-
-class _ConfigMap(View, frozen=True):
+class ConfigMap(View, frozen=True):
     """A reference to a ConfigMap."""
 
     name: str = ""
 
 
-class _EnvFrom(View, frozen=True):
+class Volume(View, frozen=True):
+    """An entry of a pod's ``volumes``, with the sources that the webhook reads and writes."""
+
+    name: str = ""
+    host_path: HostPath | None = None
+    config_map: ConfigMap | None = None
+    empty_dir: msgspec.Raw = ABSENT
+    image: msgspec.Raw = ABSENT
+    csi: msgspec.Raw = ABSENT
+
+
+class EnvFrom(View, frozen=True):
     """An entry of a container's ``envFrom``."""
 
-    config_map_ref: _ConfigMap | None = None
-
-
-class _ConfigMapVolume(View, frozen=True):
-    """An entry of a pod's ``volumes``, if it is a ConfigMap."""
-
-    config_map: _ConfigMap | None = None
+    config_map_ref: ConfigMap | None = None
 
 
 class _SourceName(View, frozen=True):
@@ -353,8 +348,7 @@ def _without_maps(containers: list[_RawContainer]) -> list[Container]:
 _pod = msgspec.json.Decoder(Pod)
 _raw_pod = msgspec.json.Decoder(RawPod)
 _ephemeral = msgspec.json.Decoder(_WithEphemeral)
-_env_from = msgspec.json.Decoder(list[_EnvFrom] | None)
-_config_maps = msgspec.json.Decoder(list[_ConfigMapVolume] | None)
+_env_from = msgspec.json.Decoder(list[EnvFrom] | None)
 _env = msgspec.json.Decoder(list[EnvVar] | None)
 _mounts = msgspec.json.Decoder(list[VolumeMount] | None)
 _devices = msgspec.json.Decoder(list[VolumeDevice] | None)
@@ -438,15 +432,18 @@ class Placed(NamedTuple):
 
     Attributes:
         field: by which field.
-        position: in its list; 0 for the file of the termination message.
+        entry: what it is there: an entry of a list, or the path itself.
         written: the path in the pod.
-        mount: the mount, if it is one.
     """
 
     field: PlacedBy
-    position: int
+    entry: VolumeMount | VolumeDevice | str
     written: str
-    mount: VolumeMount | None = None
+
+    @property
+    def mount(self) -> VolumeMount | None:
+        """The mount, if it is one."""
+        return self.entry if isinstance(self.entry, VolumeMount) else None
 
     @property
     def shown(self) -> str:
@@ -473,33 +470,19 @@ class Placed(NamedTuple):
         return "/../" in f"/{self.written}/" or self.path.startswith(("/proc/", "/dev/fd/"))
 
 
-def things_placed(container: Container) -> list[Placed]:
-    """Return what the kubelet puts at paths that a pod chooses, in the order in which each covers those before it.
-
-    The file of the termination message comes after all mounts (``makeMounts`` in the kubelet's ``kuberuntime``).
-    """
-    message = container.termination_message_path
-    path = _text.decode(message) if present(message) else None
-    return [
-        *[
-            Placed("volumeMounts", i, each.mount_path, each)
-            for i, each in enumerate(decode_mounts(container.volume_mounts))
-        ],
-        *[
-            Placed("volumeDevices", i, each.device_path)
-            for i, each in enumerate(_decode_devices(container.volume_devices))
-        ],
-        *([Placed("terminationMessagePath", 0, path)] if path else []),
-    ]
+def paths_in(container: Container) -> tuple[msgspec.Raw, msgspec.Raw, msgspec.Raw]:
+    """Return the undecoded fields by which the kubelet puts something at a path."""
+    return container.volume_mounts, container.volume_devices, container.termination_message_path
 
 
-def _decode_devices(raw: msgspec.Raw) -> list[VolumeDevice]:
+def decode_devices(raw: msgspec.Raw) -> list[VolumeDevice]:
+    """Decode the block volumes of a `Container`."""
     return (_devices.decode(raw) or []) if present(raw) else []
 
 
-def paths_in(container: Container) -> tuple[msgspec.Raw, msgspec.Raw, msgspec.Raw]:
-    """Return the undecoded fields of `placed`."""
-    return container.volume_mounts, container.volume_devices, container.termination_message_path
+def decode_text(raw: msgspec.Raw) -> str:
+    """Decode a text; an absent one is empty."""
+    return _text.decode(raw) if present(raw) else ""
 
 
 def clean_path(path: str) -> str:
@@ -514,16 +497,9 @@ def decode_volumes(raw: msgspec.Raw) -> list[Volume]:
     return (_volumes.decode(raw) or []) if present(raw) else []
 
 
-def config_maps_from(raw: msgspec.Raw) -> list[str | None]:
-    """Return the ConfigMap of each entry of the ``envFrom`` of a `Container`; None for a Secret."""
-    entries = (_env_from.decode(raw) or []) if present(raw) else []
-    return [None if entry.config_map_ref is None else entry.config_map_ref.name for entry in entries]
-
-
-def config_maps_mounted(raw: msgspec.Raw) -> list[tuple[int, str]]:
-    """Return the ConfigMaps in the volumes of a `PodSpec`, each with its index in the list."""
-    entries = (_config_maps.decode(raw) or []) if present(raw) else []
-    return [(i, entry.config_map.name) for i, entry in enumerate(entries) if entry.config_map is not None]
+def decode_env_from(raw: msgspec.Raw) -> list[EnvFrom]:
+    """Decode the ``envFrom`` of a `Container`."""
+    return (_env_from.decode(raw) or []) if present(raw) else []
 
 
 def node_terms(affinity: msgspec.Raw) -> tuple[list[NodeTerm], list[NodeTerm]]:

@@ -16,7 +16,7 @@ from webhook.cli.terminal import Failure
 from webhook.labels import INJECT
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
-from webhook.patch import PodEdits
+from webhook.patch import Operation, write_map
 from webhook.pod import Pod, Resources
 from webhook.reasons import Finding, Reason
 
@@ -31,13 +31,12 @@ class Decider:
         self.calls.append((pod, context))
         if pod.spec.containers[0].name == "bad":
             return Decision(allowed=False, reason=Reason.TOO_LARGE, denial=Finding(Reason.TOO_LARGE, "too large"))
-        edits = PodEdits(pod)
-        edits.labels.values["l"] = "1"
-        edits.annotations.values["a/b"] = "2"
+        metadata = pod.metadata
+        patch: list[Operation] = []
+        write_map("/metadata/labels", metadata.labels, {**(metadata.labels or {}), "l": "1"}, patch)
+        write_map("/metadata/annotations", metadata.annotations, {**(metadata.annotations or {}), "a/b": "2"}, patch)
         warning = Finding(Reason.CORRECTED, "corrected", container=pod.spec.containers[0].name)
-        return Decision(
-            allowed=True, reason=Reason.CHANGED, patch_json=msgspec.json.encode(edits.operations()), warnings=(warning,)
-        )
+        return Decision(allowed=True, reason=Reason.CHANGED, patch_json=msgspec.json.encode(patch), warnings=(warning,))
 
 
 POLICY = load_policy()
@@ -211,11 +210,10 @@ def test_pods_that_have_no_place_for_all_that_is_written() -> None:
     assert (result.patch, result.after) == ((), result.before)
 
     def decided(pod: Pod, _: Context, __: Policy) -> Decision:
-        edits = PodEdits(pod)
-        edits.annotations.values["vgpu-webhook.io/summary"] = "2"
-        edits.labels.values["vgpu-webhook.io/changed"] = "2"
-        edits.fields["schedulerName"] = "x"
-        return Decision(allowed=True, reason=Reason.CHANGED, patch_json=msgspec.json.encode(edits.operations()))
+        patch: list[Operation] = [{"op": "add", "path": "/spec/schedulerName", "value": "x"}]
+        write_map("/metadata/labels", pod.metadata.labels, {"vgpu-webhook.io/changed": "2"}, patch)
+        write_map("/metadata/annotations", pod.metadata.annotations, {"vgpu-webhook.io/summary": "2"}, patch)
+        return Decision(allowed=True, reason=Reason.CHANGED, patch_json=msgspec.json.encode(patch))
 
     manifests = read_manifests(textwrap.dedent(text).encode(), "a.yaml")
     (result,) = simulate(manifests, POLICY, decide=decided).objects

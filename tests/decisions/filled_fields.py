@@ -39,7 +39,7 @@ LATER: Final[dict[tuple[type, str], Any]] = {
     (Container, "command"): list[str],
     (Container, "args"): list[str],
     (Container, "restart_policy"): str,
-    (PodSpec, "volumes"): _decoded(views, "_volumes") | _decoded(views, "_config_maps"),
+    (PodSpec, "volumes"): _decoded(views, "_volumes"),
     (PodSpec, "tolerations"): list[dict[str, Any]],
     (PodSpec, "scheduling_gates"): _decoded(views, "_gates"),
     (PodSpec, "affinity"): _decoded(views, "_affinity"),

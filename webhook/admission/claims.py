@@ -170,7 +170,7 @@ def check_keys(pod: Pod, slots: Sequence[Slot], policy: Policy) -> None:
                 continue
             place = (named.name, named.request if len(own[named.name].requests) > 1 else None)
             holder = holders.get(place)
-            if not own[named.name].has(named) or (holder is not None and not _ends_first(slot)):
+            if not own[named.name].has(named) or (holder is not None and not slot.ends_first):
                 whose = (
                     "a claim of several containers" if holder is None else f"the claim of container {shorten(holder)}"
                 )
@@ -178,7 +178,7 @@ def check_keys(pod: Pod, slots: Sequence[Slot], policy: Policy) -> None:
                 raise deny(
                     Reason.CLAIM_WITHOUT_KEYS, message, container=slot.name, field=f"claims[{shorten(named.name)}]"
                 )
-            if not _ends_first(slot):
+            if not slot.ends_first:
                 holders[place] = slot.name
 
 
@@ -394,19 +394,19 @@ def write_claims(plan: Plan, wanted: Sequence[WantedClaim]) -> None:
     # A container may name a claim that is still to be written: its neighbor's.
     taken.update(claim.name for slot in plan.slots for claim in _named(slot.container))
     names: dict[str, str] = {}
-    for each in sorted(itertools.chain.from_iterable(groups.values()), key=lambda each: _ends_first(each.slot)):
+    for each in sorted(itertools.chain.from_iterable(groups.values()), key=lambda each: each.slot.ends_first):
         path = each.slot.path
         template, request = plan.templates[path], plan.requests.get(path)
         group = template.name if request is None else f"{each.together}"
-        shared = names.get(group) if request is not None or _ends_first(each.slot) else None
+        shared = names.get(group) if request is not None or each.slot.ends_first else None
         name = shared or _unused(each.slot.name if request is None else group, taken)
-        plan.edits.container(each.slot).claims.append({"name": name, **({"request": request} if request else {})})
-        plan.edits.labels.values[CLAIM] = "true"
+        each.slot.claims.append({"name": name, **({"request": request} if request else {})})
+        plan.labels[CLAIM] = "true"
         if shared is None:
             taken.add(name)
             names.setdefault(group, name)
-            plan.edits.claims.append({"name": name, "resourceClaimTemplateName": template.name})
-        if _ends_first(each.slot) and (shared is None or (request is not None and path in adding)):
+            plan.claims_added.append({"name": name, "resourceClaimTemplateName": template.name})
+        if each.slot.ends_first and (shared is None or (request is not None and path in adding)):
             message = "claimed for as long as the pod lives, beside the others' claims: request the same in a container"
             plan.findings.append(Finding(Reason.CLAIM_OF_INIT_CONTAINER, message, each.slot.name))
 
@@ -416,9 +416,9 @@ def _template(plan: Plan, group: Sequence[WantedClaim]) -> list[WantedClaim]:
     vendor = group[0].vendor
     adding: list[WantedClaim] = []
     equal: dict[str, int] = {}
-    for each in sorted(group, key=lambda each: _ends_first(each.slot)):
+    for each in sorted(group, key=lambda each: each.slot.ends_first):
         same = (i for i, other in enumerate(adding) if same_request(vendor, each.request, other.request))
-        found = next(same, None) if len(group) > 1 and _ends_first(each.slot) else None
+        found = next(same, None) if len(group) > 1 and each.slot.ends_first else None
         equal[each.slot.path] = len(adding) if found is None else found
         adding.extend([each] if found is None else [])
     names = request_names(vendor, [each.request for each in adding])
@@ -432,11 +432,6 @@ def _note(plan: Plan, wanted: WantedClaim, template: ClaimTemplate, request: str
     plan.templates[wanted.slot.path] = template
     if request is not None:
         plan.requests[wanted.slot.path] = request
-
-
-def _ends_first(slot: Slot) -> bool:
-    """Whether it is an init container that ends, and no sidecar."""
-    return slot.kind == "initContainers" and bytes(slot.container.restart_policy) != b'"Always"'
 
 
 def _unused(container: str, taken: Collection[str]) -> str:

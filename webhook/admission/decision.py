@@ -17,11 +17,12 @@ from msgspec.structs import replace
 from webhook.labels import PREFIX
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.patch import Patch, PodEdits, Slot
+from webhook.patch import Entry, Operation, Patch, Slot, append, write_list, write_map
 from webhook.pod import (
     ABSENT,
     NO_METADATA,
     Container,
+    EnvVar,
     Metadata,
     Pod,
     PodSpec,
@@ -159,25 +160,15 @@ class Facts(Struct, frozen=True):
     """The facts of a review.
 
     Attributes:
-        bare: the pod with what can matter, but no resources: of labels, annotations and the node selector the keys that the
-            policy reads, of lists that nothing reads only that they are there.
-        resources: those of the containers, init containers first: names with a domain.
+        pod: the pod with what can matter: of labels, annotations and the node selector the keys that the policy reads, of
+            resources the names with a domain, of lists that nothing reads only that they are there.
         context: likewise: the keys of the webhook, and the Pod Security level, of a namespace without a name.
         key: all facts as bytes, equal for equal decisions; None if they are too long to be remembered.
     """
 
-    bare: Pod
-    resources: list[Resources | None]
+    pod: Pod
     context: Context
     key: bytes | None
-
-    @property
-    def pod(self) -> Pod:
-        """The pod with its resources, made anew: a remembered decision needs none."""
-        spec, resources = self.bare.spec, iter(self.resources)
-        init = spec.init_containers and [replace(each, resources=next(resources)) for each in spec.init_containers]
-        regular = [replace(each, resources=next(resources)) for each in spec.containers]
-        return Pod(self.bare.metadata, replace(spec, containers=regular, init_containers=init))
 
 
 def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
@@ -199,18 +190,17 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
     paths = [
         raw for each in containers for raw in (each.volume_mounts, each.volume_devices, each.termination_message_path)
     ]
-    lists = b"".join([spec.volumes, *paths])
-    mounts = whole or policy.marks_of_mounts.among(lists)
-    bare = _bare(containers, policy, whole=whole, mounts=mounts)
+    mounts = whole or policy.marks_of_mounts.among(b"".join([spec.volumes, *paths]))
+    reduced = _reduced(containers, resources, policy, whole=whole, mounts=mounts)
     first = 0 if init is None else len(init)
     affinity, gates = spec.affinity, spec.scheduling_gates
     if (affinity is ABSENT and gates is ABSENT) or not policy.marks_of_belongings.among(b"".join([affinity, gates])):
         affinity, gates = affinity if policy.cards or spec.node_name or policy.by_architecture else ABSENT, ABSENT
-    reduced = Pod(
+    facts = Pod(
         metadata if metadata is NO_METADATA else Metadata(labels=labels, annotations=annotations),
         PodSpec(
-            bare[first:],
-            None if init is None else bare[:first],
+            reduced[first:],
+            None if init is None else reduced[:first],
             spec.volumes if mounts else _emptied(spec.volumes),
             spec.scheduler_name,
             spec.runtime_class_name,
@@ -227,16 +217,23 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
         ),
     )
     around = Context(context.namespace.decisive, context.pod_security_default, context.user, context.image_volumes)
-    return Facts(reduced, resources, around, _key(reduced, resources, around))
+    return Facts(facts, around, _key(facts, around))
 
 
-def _bare(containers: Sequence[Container], policy: Policy, *, whole: bool, mounts: bool) -> list[Container]:
-    """Containers with what can matter beside resources: watched variables, and `mounts` that may meet a shim or a guard."""
+def _reduced(
+    containers: Sequence[Container],
+    resources: Sequence[Resources | None],
+    policy: Policy,
+    *,
+    whole: bool,
+    mounts: bool,
+) -> list[Container]:
+    """Containers with what can matter: resources, watched variables, and `mounts` that may meet a shim or a guard."""
     watched, installers = policy.watched_variables.among, policy.installers
     return [
         Container(
             each.name,
-            None,
+            extended,
             ABSENT if each.env is ABSENT else each.env if whole or watched(each.env) else _emptied(each.env),
             ABSENT if each.env_from is ABSENT else each.env_from if whole else _entered(each.env_from),
             each.volume_mounts if mounts or each.volume_mounts is ABSENT else _emptied(each.volume_mounts),
@@ -246,8 +243,8 @@ def _bare(containers: Sequence[Container], policy: Policy, *, whole: bool, mount
             restart_policy=each.restart_policy,
         )
         if each.name not in installers
-        else replace(each, resources=None)
-        for each in containers
+        else replace(each, resources=extended)
+        for each, extended in zip(containers, resources, strict=True)
     ]
 
 
@@ -275,7 +272,7 @@ def _requests(resources: Resources | None) -> bool:
     return resources is not None and bool(resources.limits or resources.requests or resources.claims)
 
 
-def _key(pod: Pod, resources: Sequence[Resources | None], context: Context) -> bytes | None:
+def _key(pod: Pod, context: Context) -> bytes | None:
     namespace = context.namespace
     around = (
         namespace.labels,
@@ -285,7 +282,7 @@ def _key(pod: Pod, resources: Sequence[Resources | None], context: Context) -> b
         context.image_volumes,
     )
     try:
-        key = _encode((pod, pod.metadata is NO_METADATA, resources, around))
+        key = _encode((pod, pod.metadata is NO_METADATA, around))
     except OverflowError:
         return None  # a quantity of more than 64 bits
     return key if len(key) <= MAX_FACTS else None
@@ -349,18 +346,23 @@ class Allocation(Struct, frozen=True):
         return (self.source, self.owner, self.vendor, *([] if self.copy is None else [self.copy]))
 
 
-class Plan(Struct):
-    """One pod during its admission: read-only facts, and the results of the steps so far.
+class Plan(Struct, eq=False):
+    """One pod during its admission: what was sent, what becomes of it, and the results of the steps so far.
 
     Attributes:
+        pod: what was sent.
         slots: every container that can hold resources.
         claims: what containers claim, by their paths, without those that claim nothing.
         allocations: the allocation of each requesting container, init containers first.
         left_alone: containers with resources of a vendor, but without an allocation: a count of 0, names that cannot be
             read as a single request, or a form with `leave`. The guard treats them like containers with whole devices, and
             those with True, which a plain device plugin gives less, like shares.
-        edits: the changes to the pod.
         findings: warnings for the user, in order.
+        labels, annotations, node_selector: as they will be.
+        fields: other fields of the spec by name (``schedulerName``): a value to set, or None to remove a present one.
+        volumes_kept: the volumes without those that are removed, once some are.
+        volumes_added, tolerations_added, claims_added: entries to add.
+        installers: init containers to put before those of the pod.
         templates: by the path of a container, the template of its claim.
         requests: by the path of a container, its request of several in its claim.
         deliveries: how the shim reaches each container that gets one, by container name; for the status.
@@ -368,21 +370,27 @@ class Plan(Struct):
         stripped: variables that the guard has removed so far.
         paths: characters of the search and preload paths that the shim has looked at so far.
         covered: containers with a guarded mount that their shim has to account for.
-        reported_once: the findings of `report_once`.
-        labels, annotations: those keys of the pod that the policy reads.
         searched: by path of a container, whether its undecoded env could hold a watched variable.
-        decoded_volumes: the result of `volumes`, once it is needed.
+        decoded_volumes, by_name: the volumes, and those of each name, once they are needed.
     """
 
     pod: Pod
     context: Context
     policy: Policy
-    edits: PodEdits
     slots: tuple[Slot, ...]
     claims: Mapping[str, tuple[str, ...]] = {}
     allocations: tuple[Allocation, ...] = ()
     left_alone: tuple[tuple[Slot, Vendor, bool], ...] = ()
     findings: list[Finding] = []
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    node_selector: dict[str, str] = {}
+    fields: dict[str, Any] = {}
+    volumes_kept: list[Volume] | None = None
+    volumes_added: list[Entry] = []
+    tolerations_added: list[Entry] = []
+    claims_added: list[Entry] = []
+    installers: list[Entry] = []
     templates: dict[str, ClaimTemplate] = {}
     requests: dict[str, str] = {}
     deliveries: dict[str, str] = {}
@@ -390,33 +398,84 @@ class Plan(Struct):
     stripped: int = 0
     paths: int = 0
     covered: list[Slot] = []
-    reported_once: set[Finding] = set()
     searched: dict[str, bool] = {}
-    decoded_volumes: dict[str, list[Volume]] | None = None
-    labels: list[str] = []
-    annotations: list[str] = []
+    decoded_volumes: list[Volume] | None = None
+    by_name: dict[str, list[Volume]] = {}
 
     def __post_init__(self) -> None:
-        self.labels = list(self.pod.metadata.labels or ())
-        self.annotations = list(self.pod.metadata.annotations or ())
+        metadata = self.pod.metadata
+        self.labels, self.annotations = dict(metadata.labels or ()), dict(metadata.annotations or ())
+        self.node_selector = dict(self.pod.spec.node_selector or ())
 
     def report_once(self, finding: Finding) -> None:
         """Add, once, a finding that several containers cause but that concerns the pod."""
-        if finding not in self.reported_once:
-            self.reported_once.add(finding)
+        if finding not in self.findings:
             self.findings.append(finding)
 
-    def volumes(self) -> Mapping[str, list[Volume]]:
-        """Return the pod's volumes by name: several of one name, if it is not valid."""
+    @property
+    def volumes(self) -> list[Volume]:
+        """The volumes that the pod was sent with."""
         if self.decoded_volumes is None:
-            self.decoded_volumes = {}
-            for volume in decode_volumes(self.pod.spec.volumes):
-                self.decoded_volumes.setdefault(volume.name, []).append(volume)
+            self.decoded_volumes = decode_volumes(self.pod.spec.volumes)
+            for volume in self.decoded_volumes:
+                self.by_name.setdefault(volume.name, []).append(volume)
         return self.decoded_volumes
 
-    def watched(self, slot: Slot) -> bool:
-        """Return whether the env of a container has to be decoded; its hundreds of variables are searched once."""
+    def volumes_called(self, name: str) -> list[Volume]:
+        """Return the volumes of a name: several, if the pod is not valid."""
+        return self.by_name.get(name, []) if self.volumes else []
+
+    def searched_in(self, slot: Slot) -> bool:
+        """Return whether a variable of a container can matter; its hundreds of variables are searched once."""
         known = self.searched.get(slot.path)
         if known is None:
             known = self.searched[slot.path] = self.policy.watched_variables.among(slot.container.env)
         return known
+
+    def watched(self, slot: Slot) -> list[EnvVar]:
+        """Return the variables of a container if any can matter."""
+        return slot.env if self.searched_in(slot) else []
+
+    @property
+    def changed(self) -> bool:
+        """Whether labels or annotations differ from those that were sent."""
+        metadata = self.pod.metadata
+        return self.labels != (metadata.labels or {}) or self.annotations != (metadata.annotations or {})
+
+    def spec_operations(self) -> list[Operation]:
+        """Return the operations for everything but labels and annotations."""
+        operations: list[Operation] = []
+        spec = self.pod.spec
+        for slot in self.slots:
+            slot.write(operations)
+        if self.installers:  # after the changes of the others, whose positions change
+            path = "/spec/initContainers"
+            if spec.init_containers is None:
+                append(path, self.installers, operations, missing=True)
+            else:
+                operations.extend(
+                    [{"op": "add", "path": f"{path}/0", "value": each} for each in reversed(self.installers)]
+                )
+        if self.volumes_kept is not None:
+            write_list("/spec/volumes", self.volumes, self.volumes_kept, operations)
+        for name, entries, missing in (
+            ("volumes", self.volumes_added, not present(spec.volumes)),
+            ("resourceClaims", self.claims_added, spec.resource_claims is None),
+            ("tolerations", self.tolerations_added, not present(spec.tolerations)),
+        ):
+            append(f"/spec/{name}", entries, operations, missing=missing)
+        for name, value in self.fields.items():
+            change = {"op": "remove"} if value is None else {"op": "add", "value": value}
+            operations.append({**change, "path": f"/spec/{name}"})
+        write_map("/spec/nodeSelector", spec.node_selector, self.node_selector, operations)
+        return operations
+
+    def metadata_operations(self) -> list[Operation]:
+        """Return the operations for labels and annotations."""
+        metadata = self.pod.metadata
+        operations: list[Operation] = []
+        write_map("/metadata/labels", metadata.labels, self.labels, operations)
+        write_map("/metadata/annotations", metadata.annotations, self.annotations, operations)
+        if operations and metadata is NO_METADATA:
+            operations.insert(0, {"op": "add", "path": "/metadata", "value": {}})
+        return operations

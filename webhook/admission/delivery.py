@@ -14,16 +14,11 @@ from webhook.admission.overrides import selected_architectures
 from webhook.mapping.model.shim import ARCH_LABEL, NO_DELIVERY, Delivery, DeliveryKind, PodEntry, Shim, has_mark, inside
 from webhook.patch import Slot
 from webhook.pod import (
-    Container,
-    Placed,
     Volume,
     VolumeMount,
     clean_path,
-    decode_env,
-    decode_mounts,
     paths_in,
     present,
-    things_placed,
 )
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Finding, Reason, deny
@@ -74,8 +69,7 @@ def choose_delivery(plan: Plan, shim: Shim, container: str) -> DeliveryChoice:
         if not why:
             for name, reason in passed_over.items():
                 message = f"delivery {name} was passed over for {delivery.kind}: {reason}"
-                if not any([message == finding.message for finding in plan.findings]):  # it concerns the pod
-                    plan.findings.append(Finding(Reason.DELIVERY_PASSED_OVER, message, container))
+                _note_once(plan, Finding(Reason.DELIVERY_PASSED_OVER, message, container))
             report_unused(plan, "the mapping has no such delivery" if chosen is None else NOT_SERVED)
             return DeliveryChoice(delivery, "")
         passed_over[delivery.kind] = why
@@ -93,9 +87,14 @@ def _for_architecture(plan: Plan, shim: Shim, container: str) -> tuple[Delivery,
     if selected is not None and selected != {names[0]}:
         others = shorten(", ".join(sorted(selected - {names[0]})), 40)
         message = f"the library is that for {names[0]}, but the pod may run on {others}: select one {ARCH_LABEL}"
-        if not any([message == finding.message for finding in plan.findings]):  # it concerns the pod
-            plan.findings.append(Finding(Reason.ARCHITECTURE_ASSUMED, message, container, ARCH_LABEL))
+        _note_once(plan, Finding(Reason.ARCHITECTURE_ASSUMED, message, container, ARCH_LABEL))
     return shim.by_architecture[names[0]]
+
+
+def _note_once(plan: Plan, finding: Finding) -> None:
+    """Note of the first container what concerns the pod."""
+    if not any([finding.message == each.message for each in plan.findings]):
+        plan.findings.append(finding)
 
 
 def _forbids(plan: Plan, delivery: Delivery, *, only: bool) -> str:
@@ -162,14 +161,14 @@ def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
             _add_installer(plan, delivery, delivery.installer, delivered)
     lists = [plan.pod.spec.volumes, *[raw for slot in plan.slots for raw in paths_in(slot.container)]]
     if len(deliveries) == 1 and not has_mark(b"".join(lists), deliveries[0].marks):
-        plan.edits.volumes.extend(deliveries[0].volumes)
+        plan.volumes_added.extend(deliveries[0].volumes)
         for slot, delivery in delivered:
-            plan.edits.container(slot).mounts.extend(delivery.mounts)
+            slot.mounts_added.extend(delivery.mounts)
         return
-    volumes = plan.volumes() if any([has_mark(bytes(lists[0]), delivery.marks) for delivery in deliveries]) else {}
+    marked = any([has_mark(bytes(lists[0]), delivery.marks) for delivery in deliveries])
     for delivery in deliveries:
         for entry in delivery.volumes:
-            _add_volume(plan, volumes.get(entry["name"], []), entry)
+            _add_volume(plan, plan.volumes_called(entry["name"]) if marked else [], entry)
     _mount_all(plan, delivered, deliveries)
 
 
@@ -183,9 +182,11 @@ def _mount_all(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]], deliverie
         own = by_container.get(slot.path)
         raw = b"".join(paths_in(slot.container))
         if any([has_mark(raw, delivery.marks) for delivery in deliveries]):
-            _mount_beside(plan, slot, own, libraries)
-        elif own is not None:
-            plan.edits.container(slot).mounts.extend(own.mounts)
+            _check_unwritable(slot, libraries)
+            mounts = [] if own is None else [each for each in own.mounts if not _mounted(slot, each, own)]
+        else:
+            mounts = [] if own is None else [*own.mounts]
+        slot.mounts_added.extend(mounts)
 
 
 def _add_installer(
@@ -198,11 +199,11 @@ def _add_installer(
     """
     named = [slot for slot in plan.slots if slot.name == delivery.library]
     if not named:
-        if installer not in plan.edits.first_init_containers:
-            plan.edits.first_init_containers.append(installer)
+        if installer not in plan.installers:
+            plan.installers.append(installer)
         return
     [found, *_] = named
-    if found.kind != "initContainers" or (difference := _difference(found.container, installer, delivery)):
+    if found.kind != "initContainers" or (difference := _difference(found, installer, delivery)):
         problem = "is not the shim's" if found.kind != "initContainers" else f"is not the shim's: it has {difference}"
         message = f"container {found.name} {problem}; rename the pod's own"
         raise deny(Reason.COLLISION, message, container=found.name, field="name")
@@ -212,11 +213,12 @@ def _add_installer(
         raise deny(Reason.COLLISION, message, container=earlier.name, field="initContainers")
 
 
-def _difference(container: Container, installer: PodEntry, delivery: Delivery) -> str:
+def _difference(slot: Slot, installer: PodEntry, delivery: Delivery) -> str:
     """What of an init container could bring another library than the shim's; empty for the shim's own.
 
     API servers add defaults and the token of the service account, other webhooks variables.
     """
+    container = slot.container
     if _decoded(container.image) != installer["image"]:
         return "another image"
     if _decoded(container.command) != installer["command"] or b'"' in bytes(container.args):
@@ -224,10 +226,10 @@ def _difference(container: Container, installer: PodEntry, delivery: Delivery) -
     if present(container.restart_policy):
         return "a restartPolicy"
     if b"{" in bytes(container.env_from) or any(
-        [entry.name.startswith("LD_") or entry.name == "PATH" for entry in decode_env(container.env)]
+        [entry.name.startswith("LD_") or entry.name == "PATH" for entry in slot.env_sent]
     ):
         return "variables that decide what it runs"
-    mounts = [each for each in things_placed(container) if each.path not in _BY_DEFAULT]
+    mounts = [each for each in slot.placed if each.path not in _BY_DEFAULT]
     others = [each for each in mounts if each.mount is None or each.mount.name != delivery.library]
     if others:
         return f"a {others[0].shown} at {shorten(others[0].path)}"
@@ -240,29 +242,20 @@ def _decoded(raw: msgspec.Raw) -> Any:
     return msgspec.json.decode(raw) if 0 < len(bytes(raw)) <= MAX_COMMAND else None
 
 
-def _mount_beside(plan: Plan, slot: Slot, delivery: Delivery | None, libraries: frozenset[str]) -> None:
-    """Mount a delivery in a container that may already have a mount with its names or paths."""
-    edits = plan.edits.container(slot)
-    every = [each for each in things_placed(slot.container) if each.position not in edits.removed(each.field)]
-    _check_unwritable(slot, [each.mount for each in every if each.mount is not None], libraries)
-    if delivery is not None:
-        edits.mounts.extend([entry for entry in delivery.mounts if not _mounted(slot, every, entry, delivery)])
-
-
 def _add_volume(plan: Plan, volumes: list[Volume], entry: PodEntry) -> None:
     name = entry["name"]
-    if not volumes and not plan.edits.volumes:
-        plan.edits.volumes.append(entry)
+    if not volumes and not plan.volumes_added:
+        plan.volumes_added.append(entry)
         return
     if len(volumes) > 1:
         message = f"volume {name}, the shim's, is defined {len(volumes)} times: remove them"
         raise deny(Reason.COLLISION, message, field=f"spec.volumes[{name}]")
-    added = next(iter([volume for volume in plan.edits.volumes if volume["name"] == name]), None)
+    added = next(iter([volume for volume in plan.volumes_added if volume["name"] == name]), None)
     if not all([_same_volume(volume, entry) for volume in volumes]) or added not in (None, entry):
         message = f"volume {name} is not the shim's ({_content(entry)}): rename the pod's own"
         raise deny(Reason.COLLISION, message, field=f"spec.volumes[{name}]")
     if not volumes and added is None:
-        plan.edits.volumes.append(entry)
+        plan.volumes_added.append(entry)
 
 
 def _content(entry: PodEntry) -> str:
@@ -297,9 +290,9 @@ def _amount(text: str) -> str | Number:
         return text
 
 
-def _check_unwritable(slot: Slot, mounts: Sequence[VolumeMount], libraries: frozenset[str]) -> None:
+def _check_unwritable(slot: Slot, libraries: frozenset[str]) -> None:
     """Deny mounts through which a container could write to the library's folder on the node."""
-    for mount in mounts:
+    for mount in slot.mounts:
         if mount.name in libraries and not mount.read_only:
             message = f"the mount of the shim's volume {mount.name} is writable: remove it, or set readOnly: true"
             raise deny(Reason.COLLISION, message, container=slot.name, field=f"volumeMounts[{mount.name}]")
@@ -315,9 +308,8 @@ def check_node_folders(plan: Plan) -> None:
     if not folders or b"hostPath" not in bytes(plan.pod.spec.volumes):
         return
     for slot in plan.slots:
-        removed = plan.edits.container(slot).mounts_removed
-        for index, mount in enumerate(decode_mounts(slot.container.volume_mounts)):
-            for volume in () if mount.read_only or index in removed else plan.volumes().get(mount.name, ()):
+        for mount in slot.mounts:
+            for volume in () if mount.read_only else plan.volumes_called(mount.name):
                 if volume.host_path is None:
                     continue
                 path = clean_path(f"{volume.host_path.path}/{mount.sub_path or ''}")
@@ -331,7 +323,7 @@ def check_node_folders(plan: Plan) -> None:
                     )
 
 
-def _mounted(slot: Slot, every: Sequence[Placed], entry: PodEntry, delivery: Delivery) -> bool:
+def _mounted(slot: Slot, entry: PodEntry, delivery: Delivery) -> bool:
     """Whether a mount is already present.
 
     What is over a parent folder covers nothing: container runtimes mount in the order of the depth of paths.
@@ -341,7 +333,7 @@ def _mounted(slot: Slot, every: Sequence[Placed], entry: PodEntry, delivery: Del
     """
     mount_path = entry["mountPath"]
     mounted = False
-    for each in every:
+    for each in slot.placed:
         path, mount = each.path, each.mount
         if path == mount_path and mount is not None and _same_mount(mount, entry):
             mounted = True

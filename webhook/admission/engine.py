@@ -40,7 +40,7 @@ from webhook.mapping.model.vendor import Vendor, system_names
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import DeviceRequest
 from webhook.mapping.requests.values import Reading
-from webhook.patch import PodEdits, Slot
+from webhook.patch import Slot
 from webhook.pod import Pod, paths_in
 from webhook.quantity import exact_text
 from webhook.reasons import Denied, Finding, Reason, ReasonKind
@@ -199,15 +199,12 @@ def _applied(plan: Plan, resolution: PodResult, *, acts: bool) -> Decision:
     findings = tuple(dict.fromkeys(plan.findings))  # what is wrong in the namespace is found for each container
     status = status_of(plan, resolution)
     text = status_text(status)
-    policy, edits = plan.policy, plan.edits
-
-    def stamp() -> None:
-        edits.labels.values[labels.CHANGED] = most_done(status)
-        edits.annotations.values[labels.STATUS] = text
-        edits.annotations.values[labels.SUMMARY] = summary_of(status, plan)
-
-    operations = edits.operations(stamp)
-    policy.read_keys.require([*edits.labels.values, *edits.annotations.values, *edits.node_selector.values])
+    operations = plan.spec_operations()
+    if operations or plan.changed:
+        plan.labels[labels.CHANGED] = most_done(status)
+        plan.annotations |= {labels.STATUS: text, labels.SUMMARY: summary_of(status, plan)}
+    operations += plan.metadata_operations()
+    plan.policy.read_keys.require([*plan.labels, *plan.annotations, *plan.node_selector])
     if not plan.allocations and not operations:
         return untouched(nothing_requested(plan.pod, plan.claims, left=bool(resolution.left)), findings)
     audit = {"status": text} if len(text) <= MAX_AUDITED else {}
@@ -236,7 +233,6 @@ def _plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: 
         pod,
         context,
         policy,
-        PodEdits(pod),
         seen.slots,
         seen.claims,
         allocations=tuple(
@@ -293,29 +289,32 @@ def _apply(plan: Plan, resolution: PodResult) -> None:
     """
     if plan.claims or plan.pod.spec.resource_claims:
         check_claims(plan)
-    if plan.annotations:
+    if plan.pod.metadata.annotations:
         drop_references(plan)
     guard_pod(plan)
     place_pod(plan)
     report_belongings(plan)
     inject_shim(plan)
     keep_environment(plan, resolution)
-    if plan.annotations:
+    if plan.pod.metadata.annotations:
         _report_hints(plan)
 
 
 def _write(plan: Plan, resolution: PodResult) -> None:
-    edits = plan.edits
     wanted: list[WantedClaim] = []
     for allocation, settled in zip(plan.allocations, resolution.settled, strict=True):
         if settled.resources:
-            edits.container(allocation.slot).resources.update(settled.resources)
+            allocation.slot.resources.update(settled.resources)
         if settled.claim:
             wanted.append(_wanted(allocation, settled))
     if wanted:
         write_claims(plan, wanted)
-    edits.labels.values.update(resolution.labels)
-    edits.annotations.values.update(resolution.annotations)
+    for texts, changes in ((plan.labels, resolution.labels), (plan.annotations, resolution.annotations)):
+        for key, text in changes.items():
+            if text is None:
+                texts.pop(key, None)
+            else:
+                texts[key] = text
 
 
 def _wanted(allocation: Allocation, settled: Settled) -> WantedClaim:
@@ -338,7 +337,7 @@ def _report_hints(plan: Plan) -> None:
     }
     if not translated:
         return
-    hints = sorted(plan.policy.marks.hints.among(plan.annotations))
+    hints = sorted(plan.policy.marks.hints.among(plan.pod.metadata.annotations or {}))
     for (source, _), allocation in translated.items():
         source_system, target_system = system_names(allocation.source, allocation.vendor)
         for key in hints[:MAX_HINTS]:
@@ -595,8 +594,8 @@ def status_of(plan: Plan, resolution: PodResult) -> dict[str, Any]:
             if path in plan.requests:
                 containers[name]["claimRequest"] = plan.requests[path]
     status: dict[str, Any] = {"policy": plan.policy.digest, "containers": containers}
-    if "schedulerName" in plan.edits.fields:
-        status["scheduler"] = plan.edits.fields["schedulerName"]
+    if "schedulerName" in plan.fields:
+        status["scheduler"] = plan.fields["schedulerName"]
     if plan.hidden:
         status["hidden"] = plan.hidden
     return status

@@ -21,7 +21,7 @@ from webhook.admission.shim import inject_shim
 from webhook.labels import STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.patch import PodEdits, Slot, slots
+from webhook.patch import Slot, slots
 from webhook.pod import DEVICE_CLASS, Container, Pod, PodSpec
 from webhook.reasons import Denied, Finding, Reason
 from webhook.request import Request
@@ -99,10 +99,10 @@ def _denial(
     excess = exceeded(alone, policy, few=False)
     if excess is not None:
         return excess
-    (slot,) = slots(alone)
     for share in shares:
+        (slot,) = slots(alone)
         allocation = replace(share, slot=slot)
-        plan = Plan(alone, context, policy, PodEdits(alone), (slot,), allocations=(allocation,))
+        plan = Plan(alone, context, policy, (slot,), allocations=(allocation,))
         try:
             guard_pod(plan)
             if share.share:
@@ -117,9 +117,7 @@ def _denial(
             if finding.reason is Reason.GUARD_STRIPPED:
                 message = f"{finding.message.partition(' and was removed')[0]}: remove it"
                 return replace(finding, reason=Reason.GUARDED, message=message)
-    return (
-        _shown(Plan(alone, context, policy, PodEdits(alone), (slot,)), policy) if policy.settings.hide_devices else None
-    )
+    return _shown(Plan(alone, context, policy, slots(alone)), policy) if policy.settings.hide_devices else None
 
 
 def _shown(plan: Plan, policy: Policy) -> Finding | None:

@@ -1,6 +1,6 @@
 """The guard: deny or remove what lifts the limit of a share, and remove what only schedulers write."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, cast
 
 from webhook.admission.decision import Allocation, Namespace, Plan
@@ -11,19 +11,15 @@ from webhook.mapping.document.guard import KEPT_PLACES, Action, Guard, GuardPlac
 from webhook.mapping.model.shim import has_mark
 from webhook.mapping.model.vendor import Owned, Vendor
 from webhook.mapping.notation import NameSet
-from webhook.patch import MapEdits, Slot
+from webhook.patch import Slot
 from webhook.pod import (
     EnvVar,
     Volume,
     VolumeMount,
     capabilities_added,
     clean_path,
-    config_maps_from,
-    decode_env,
-    decode_mounts,
     paths_in,
     present,
-    things_placed,
     value_source,
 )
 from webhook.reasons import Finding, Reason, deny
@@ -61,11 +57,11 @@ def guard_pod(plan: Plan) -> None:
         Denied: `Reason.GUARDED`: a variable, annotation, label or mount lifts the limit, and the mapping denies that.
     """
     _strip_owned(plan)
-    if plan.annotations:
-        _guard_keys(plan, plan.edits.annotations, plan.annotations, "annotation")
-    if plan.labels:
-        _guard_keys(plan, plan.edits.labels, plan.labels, "label")
-    spec = plan.pod.spec
+    spec, metadata = plan.pod.spec, plan.pod.metadata
+    if metadata.annotations:
+        _guard_keys(plan, plan.annotations, metadata.annotations, "annotation")
+    if metadata.labels:
+        _guard_keys(plan, plan.labels, metadata.labels, "label")
     if spec.runtime_class_name or spec.host_pid or spec.host_ipc or spec.share_process_namespace:
         _guard_pod_fields(plan)
     on_node = b"hostPath" in bytes(spec.volumes)
@@ -105,12 +101,13 @@ def _guard_others(plan: Plan) -> None:
 
 def _strip_owned(plan: Plan) -> None:
     """Remove the marks of every concerned vendor's scheduler, unless such a scheduler creates the pod."""
-    if not plan.annotations and not plan.labels:
+    metadata = plan.pod.metadata
+    if not metadata.annotations and not metadata.labels:
         return
     vendors = {vendor.name: vendor for allocation in plan.allocations for vendor in allocation.vendors}
-    for edits, keys, what in (
-        (plan.edits.annotations, plan.annotations, "annotation"),
-        (plan.edits.labels, plan.labels, "label"),
+    for texts, keys, what in (
+        (plan.annotations, metadata.annotations or {}, "annotation"),
+        (plan.labels, metadata.labels or {}, "label"),
     ):
         marks = _marks(plan.policy.marks, what).among(keys)
         if len(marks) > MAX_MARKS:
@@ -119,21 +116,18 @@ def _strip_owned(plan: Plan) -> None:
         for key in marks:
             owners = [vendor for vendor in vendors.values() if key in _marks(vendor.owned, what)]
             if owners and not any(plan.context.user in vendor.document.owned_by for vendor in owners):
-                _strip(plan, edits, key, what, owners)
+                texts.pop(key, None)
+                names = " and ".join(dict.fromkeys([vendor.system for vendor in owners]))
+                message = f"{what} {shorten(key)} belongs to the scheduler of {names} and was removed"
+                message += ": remove it from the manifest"
+                plan.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
 
 
 def _marks(owned: Owned, what: str) -> NameSet:
     return owned.annotations if what == "annotation" else owned.labels
 
 
-def _strip(plan: Plan, edits: MapEdits, key: str, what: str, owners: Iterable[Vendor]) -> None:
-    edits.values[key] = None
-    names = " and ".join(dict.fromkeys([vendor.system for vendor in owners]))
-    message = f"{what} {shorten(key)} belongs to the scheduler of {names} and was removed: remove it from the manifest"
-    plan.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
-
-
-def _guard_keys(plan: Plan, edits: MapEdits, keys: list[str], place: GuardPlace) -> None:
+def _guard_keys(plan: Plan, texts: dict[str, str], sent: Mapping[str, str], place: GuardPlace) -> None:
     """Apply the guard to annotations or labels of the pod, for every vendor under which some of its containers run."""
     allocations = {
         (allocation.vendor.name, allocation.share): allocation
@@ -141,10 +135,9 @@ def _guard_keys(plan: Plan, edits: MapEdits, keys: list[str], place: GuardPlace)
         if place in allocation.vendor.guard.places
     }
     for allocation in allocations.values():
-        for key in keys:
-            value = (edits.current or {})[key]
+        for key, value in sent.items():
             # What was removed, as a source's key or a scheduler's mark, lifts nothing.
-            if not allocation.vendor.guard.guarded(key, place) or edits.values.get(key, value) is None:
+            if not allocation.vendor.guard.guarded(key, place) or key not in texts:
                 continue
             rule = allocation.vendor.guard.catch(key, value, whole=not allocation.share, place=place)
             if rule is None or value in plan.policy.settings.guard_exceptions.get(key, ()):
@@ -154,7 +147,7 @@ def _guard_keys(plan: Plan, edits: MapEdits, keys: list[str], place: GuardPlace)
             whole = _way_out(allocation.vendor, rule, share=allocation.share)
             caught = _Caught(shown, f"metadata.{place}s[{key}]", value, whole=whole)
             if _removes(plan, rule, caught, denial, share=allocation.share):
-                edits.values[key] = None
+                del texts[key]
 
 
 def _guard_pod_fields(plan: Plan) -> None:
@@ -200,12 +193,11 @@ def _guard_isolation(plan: Plan, allocation: Allocation) -> None:
 def _guard_host_paths(plan: Plan, allocation: Allocation) -> None:
     """Apply the guard to paths of the node: of a `subPathExpr`, which is not known yet, to those of the whole volume."""
     vendor, slot = allocation.vendor, allocation.slot
-    mounts = decode_mounts(slot.container.volume_mounts)
-    if len(mounts) > MAX_MOUNTS:
+    if len(slot.mounts) > MAX_MOUNTS:
         message = f"more than {MAX_MOUNTS} mounts beside a hostPath: split the container, or mount fewer"
         raise deny(Reason.TOO_MANY, message, container=slot.name, field="volumeMounts")
-    for mount in mounts:
-        for volume in plan.volumes().get(mount.name, ()):
+    for mount in slot.mounts:
+        for volume in plan.volumes_called(mount.name):
             if volume.host_path is None:
                 continue
             path = clean_path(f"{volume.host_path.path}/{'' if mount.sub_path_expr else mount.sub_path or ''}")
@@ -290,12 +282,11 @@ def _report_env_from(plan: Plan, allocation: Allocation) -> None:
     names = guard.unseen if allocation.share else guard.unseen[: guard.unseen_beside_whole]
     if not names or b"{" not in bytes(slot.container.env_from) or _action_set(plan) == "allow":
         return
-    texts = plan.edits.annotations.current or {}
+    texts = plan.pod.metadata.annotations or {}
     # What the vendor's own webhook refers to is not the user's.
     own = tuple(f"{texts[key]}-" for key in plan.policy.references.intersection(texts) if texts[key])
-    removed = plan.edits.container(slot).env_from_removed
-    sources = enumerate(config_maps_from(slot.container.env_from))
-    if all(index in removed or (name is not None and name.startswith(own)) for index, name in sources):
+    maps = [each.config_map_ref for each in slot.env_from]
+    if all(each is not None and each.name.startswith(own) for each in maps):
         return
     more = len(names) - MOST_NAMED
     shown = ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
@@ -310,8 +301,7 @@ def _guard_mounts(plan: Plan, slot: Slot, vendor: Vendor, *, share: bool) -> Non
     sort by the number of parts of the path, keeping the order of equal ones (containerd's ``WithMounts``): so a mount at the
     same path covers the plugin's, one over a parent folder lies below it.
     """
-    container, edits = slot.container, plan.edits.container(slot)
-    every = things_placed(container)
+    every = slot.placed
     if len(every) > MAX_MOUNTS:
         message = f"more than {MAX_MOUNTS} mounts, some of which may be guarded: split the container, or mount fewer"
         raise deny(Reason.TOO_MANY, message, container=slot.name, field="volumeMounts")
@@ -321,20 +311,19 @@ def _guard_mounts(plan: Plan, slot: Slot, vendor: Vendor, *, share: bool) -> Non
             plan.covered.append(slot)  # the shim's own, unless the container gets none
             continue
         if vendor.guard.guarded(path, "mount"):
-            source = None if mount is None else _shown_by(mount, plan.volumes().get(mount.name, ()))
+            source = None if mount is None else _shown_by(mount, plan.volumes_called(mount.name))
             rule = vendor.guard.catch(path, None, source, whole=not share, place="mount")
         else:
             written = each.written
             rule = vendor.guard.meant(written, whole=not share) if each.roundabout else None
-        removed = edits.removed(each.field)
-        if rule is None or rule.exception or each.position in removed:
+        if rule is None or rule.exception:
             continue
         shown = f"the {each.shown} at {shorten(written, 100)}"
         caught = _Caught(shown, each.place, path, slot.name, whole=_way_out(vendor, rule, share=share))
         remedy = "write another path" if mount is None else "mount the volume elsewhere"
         denial = f"{shown} {_effect(share=share)}: remove it, or {remedy}"
         if _removes(plan, rule, caught, denial, share=share):
-            removed.add(each.position)
+            slot.drop(each.field, [each.entry])
 
 
 def _shown_by(mount: VolumeMount, volumes: Sequence[Volume]) -> ValueSource | None:
@@ -355,15 +344,14 @@ def _guard_variables(
         sized = sized_request(plan, vendor, request) if plan.policy.cards else request
         limits, unset = vendor.shim.values(sized, container.name), vendor.shim.if_unset
     exceptions = plan.policy.settings.guard_exceptions
-    removed = plan.edits.container(slot).env_removed
-    for index, entry in enumerate(decode_env(container.env)):
+    gone: list[EnvVar] = []
+    for entry in slot.env:
         if not vendor.guard.guarded(entry.name):
             continue
         value = known_value(entry)
         rule = vendor.guard.catch(entry.name, value, value_source(entry), whole=not share, other=other)
         if (
             rule is None
-            or index in removed
             or (value is not None and value in (limits.get(entry.name), unset.get(entry.name)))
             or (value is not None and value in exceptions.get(entry.name, ()))
         ):
@@ -374,7 +362,8 @@ def _guard_variables(
         caught = _Caught(f"env {shorten(entry.name)}", f"env[{entry.name}]", value, container.name, whole=whole)
         denial = _denial(caught, rule, limits.get(entry.name), requested=request is not None, share=share)
         if _removes(plan, rule, caught, denial, share=share):
-            removed.add(index)
+            gone.append(entry)
+    slot.drop("env", gone)
 
 
 def _show_devices(plan: Plan, allocation: Allocation) -> None:
@@ -384,24 +373,21 @@ def _show_devices(plan: Plan, allocation: Allocation) -> None:
     request is translated, they are removed; otherwise they are the user's, or another webhook's.
     """
     slot, vendor = allocation.slot, allocation.vendor
-    if not vendor.guard.rules or not plan.watched(slot):
+    if not vendor.guard.rules:
         return
-    removed = plan.edits.container(slot).env_removed
-    positions: dict[str, list[int]] = {}
-    last: dict[str, str | None] = {}
-    for index, entry in enumerate(decode_env(slot.container.env)):
-        # A removed variable no longer covers an earlier one of its name.
-        if index not in removed and vendor.guard.guarded(entry.name):
-            positions.setdefault(entry.name, []).append(index)
-            last[entry.name] = known_value(entry)
-    for name, value in last.items():
+    named: dict[str, list[EnvVar]] = {}
+    for entry in plan.watched(slot):
+        if vendor.guard.guarded(entry.name):
+            named.setdefault(entry.name, []).append(entry)
+    for name, entries in named.items():
+        value = known_value(entries[-1])
         if not vendor.guard.hides(name, value):
             continue  # of several with one name the last counts
         message = f"env {shorten(name)}={value!r} hides the devices that the container requests"
         if allocation.moved:
-            for index in positions[name]:
+            for _ in entries:
                 _count_stripped(plan)
-                removed.add(index)
+            slot.drop("env", entries)
             message = f"{message} and was removed"
         else:
             message = f"{message}: remove it"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from webhook.admission.claims import counts
 from webhook.admission.decision import Plan
@@ -20,7 +21,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import NameSet
 from webhook.patch import Slot
-from webhook.pod import Pod, decode_env, present
+from webhook.pod import Pod, present
 from webhook.reasons import Denied, Finding, Reason
 from webhook.text import shorten
 
@@ -70,7 +71,7 @@ def show_devices(plan: Plan) -> None:
         return
     by_keys = _carries(plan, hiding.keys)
     for slot in plan.slots:
-        if slot.name in before and (by_keys or _requests(plan, slot, hiding)):
+        if slot.name in before and (by_keys or _requests(slot, hiding)):
             _show(plan, slot, hiding.variables)
 
 
@@ -81,7 +82,7 @@ def hide_devices(plan: Plan) -> None:
         return
     before = _hidden_before(plan.pod)
     for slot in plan.slots:
-        if _requests(plan, slot, hiding):
+        if _requests(slot, hiding):
             continue
         written = [name for name, value in hiding.variables.items() if _hide(plan, slot, name, value)]
         if written:
@@ -161,40 +162,32 @@ def _hidden_before(pod: Pod) -> frozenset[str]:
 
 def _carries(plan: Plan, keys: NameSet) -> bool:
     """Whether the pod will have one of these labels or annotations, with another value than 0."""
-    for edits in (plan.edits.labels, plan.edits.annotations):
-        after = {**(edits.current or {}), **edits.values}
-        if any(text is not None and counts(text) for text in map(after.__getitem__, keys.among(after))):
-            return True
-    return False
+    return any(counts(after[key]) for after in (plan.labels, plan.annotations) for key in keys.among(after))
 
 
-def _requests(plan: Plan, slot: Slot, hiding: Hiding) -> bool:
+def _requests(slot: Slot, hiding: Hiding) -> bool:
     """Whether a container will request a device of the hardware: a number that gives one."""
-    edits = plan.edits.container(slot)
-    resources, written = slot.container.resources, edits.resources
+    resources, written = slot.container.resources, slot.resources
     sides = () if resources is None else (resources.limits or {}, resources.requests or {})
     every = {name for side in sides for name, number in side.items() if name not in written and counts(number)}
     every.update([name for name, number in written.items() if number])
-    claims = bool(edits.claims) or (resources is not None and bool(resources.claims))
+    claims = bool(slot.claims) or (resources is not None and bool(resources.claims))
     return claims or any(name not in hiding.idle for name in hiding.resources.among(every))
 
 
 def _hide(plan: Plan, slot: Slot, name: str, value: str) -> bool:
     """Set a variable, unless it hides the devices already, or has a reference, which no value replaces."""
-    edits = plan.edits.container(slot)
-    entries = enumerate(decode_env(slot.container.env) if plan.watched(slot) else ())
-    own = [(index, entry) for index, entry in entries if entry.name == name and index not in edits.env_removed]
+    own = [entry for entry in plan.watched(slot) if entry.name == name]
     if not own:
-        edits.env_appended.append({"name": name, "value": value})
+        slot.env_added.append({"name": name, "value": value})
         return True
-    index, last = own[-1]  # of several with one name the last counts
+    last = own[-1]  # of several with one name the last counts
     if present(last.value_from) or last.value in HIDING:
         return False
-    edits.env_values[index] = value
+    slot.change_env({id(last): [replace(last, value=value)]})
     return True
 
 
 def _show(plan: Plan, slot: Slot, variables: Mapping[str, str]) -> None:
-    for index, entry in enumerate(decode_env(slot.container.env) if plan.watched(slot) else ()):
-        if variables.get(entry.name) == entry.value and not present(entry.value_from):
-            plan.edits.container(slot).env_removed.add(index)
+    own = [each for each in plan.watched(slot) if not present(each.value_from)]
+    slot.drop("env", [each for each in own if each.name in variables and variables[each.name] == each.value])

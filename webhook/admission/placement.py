@@ -22,11 +22,8 @@ from webhook.admission.whole import or_whole
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.schema import Place, PlacedIn
 from webhook.mapping.model.vendor import Vendor, system_names
-from webhook.patch import MapEdits, Slot
 from webhook.pod import (
-    config_maps_from,
-    config_maps_mounted,
-    decode_env,
+    EnvVar,
     decode_tolerations,
     gate_names,
     node_terms,
@@ -94,17 +91,26 @@ def drop_references(plan: Plan) -> None:
     }
     annotations = plan.pod.metadata.annotations or {}
     for key in sorted(keys & annotations.keys()):
-        plan.edits.annotations.values[key] = None
+        plan.annotations.pop(key, None)
         _drop(plan, f"{annotations[key]}-")
 
 
 def _drop(plan: Plan, prefix: str) -> None:
     """Remove references to ConfigMaps whose names have a prefix."""
-    dropped = sum(_of_container(plan, slot, prefix) for slot in plan.slots)
-    for index, name in config_maps_mounted(plan.pod.spec.volumes):
-        if name.startswith(prefix):
-            plan.edits.volumes_removed.add(index)
-            dropped += 1
+    dropped = 0
+    for slot in plan.slots:
+        env = [each for each in slot.env if _of_config_map(each, prefix)]
+        env_from = [
+            each for each in slot.env_from if each.config_map_ref and each.config_map_ref.name.startswith(prefix)
+        ]
+        slot.drop("env", env)
+        slot.drop("envFrom", env_from)
+        dropped += len(env) + len(env_from)
+    before = plan.volumes if plan.volumes_kept is None else plan.volumes_kept
+    kept = [each for each in before if each.config_map is None or not each.config_map.name.startswith(prefix)]
+    if len(kept) < len(before):
+        plan.volumes_kept = kept
+        dropped += len(before) - len(kept)
     if dropped > MAX_REFERENCES:
         raise deny(
             Reason.TOO_MANY,
@@ -112,19 +118,9 @@ def _drop(plan: Plan, prefix: str) -> None:
         )
 
 
-def _of_container(plan: Plan, slot: Slot, prefix: str) -> int:
-    """Remove those of a container; return how many."""
-    dropped = 0
-    for index, entry in enumerate(decode_env(slot.container.env)):
-        kind, name = value_source(entry) or ("", "")
-        if kind == "configMapKeyRef" and name.startswith(prefix):
-            plan.edits.container(slot).env_removed.add(index)
-            dropped += 1
-    for index, config_map in enumerate(config_maps_from(slot.container.env_from)):
-        if config_map is not None and config_map.startswith(prefix):
-            plan.edits.container(slot).env_from_removed.add(index)
-            dropped += 1
-    return dropped
+def _of_config_map(entry: EnvVar, prefix: str) -> bool:
+    kind, name = value_source(entry) or ("", "")
+    return kind == "configMapKeyRef" and name.startswith(prefix)
 
 
 _tolerations = msgspec.json.Decoder(list[dict[str, Any]] | None)
@@ -147,22 +143,22 @@ def place_pod(plan: Plan) -> None:
         _free_from_node(plan, plan.pod.spec.node_name, _systems(allocated or plan.allocations))
     places = {allocation.vendor.name: allocation.vendor.place for allocation in plan.allocations}
     _set_scheduler(plan)
-    scheduler = plan.edits.fields.get("schedulerName", plan.pod.spec.scheduler_name) or DEFAULT_SCHEDULER
+    scheduler = plan.fields.get("schedulerName", plan.pod.spec.scheduler_name) or DEFAULT_SCHEDULER
     for allocation in plan.allocations:
         if not allocation.share and allocation.vendor.place.scheduler == scheduler:
             check_privileged(plan, allocation)
     _set_runtime_class(plan, places)
     _set_tolerations(plan, places)
     written = {name: place.written for name, place in places.items()}
-    edits_of: dict[PlacedIn, MapEdits] = {
-        "nodeSelector": plan.edits.node_selector,
-        "label": plan.edits.labels,
-        "annotation": plan.edits.annotations,
+    texts_of: dict[PlacedIn, dict[str, str]] = {
+        "nodeSelector": plan.node_selector,
+        "label": plan.labels,
+        "annotation": plan.annotations,
     }
-    for where, edits in edits_of.items():
+    for where, texts in texts_of.items():
         needed = {name: each[where] for name, each in written.items() if each[where]}
         if needed:
-            _set_keys(plan, edits, where, needed)
+            _set_keys(plan, texts, where, needed)
 
 
 def check_privileged(plan: Plan, allocation: Allocation) -> None:
@@ -205,8 +201,8 @@ def _free_from_node(plan: Plan, node: str, systems: str) -> None:
             field="spec.nodeName",
             value=node,
         )
-    plan.edits.fields["nodeName"] = None
-    plan.edits.fields["affinity"] = pin_to_node(plan.pod.spec.affinity, node)
+    plan.fields["nodeName"] = None
+    plan.fields["affinity"] = pin_to_node(plan.pod.spec.affinity, node)
     message = f"spec.nodeName {node} became a required node affinity, so that the scheduler allocates the devices"
     plan.findings.append(Finding(Reason.NODE_NAME_TO_AFFINITY, message, field="spec.nodeName", value=node))
 
@@ -252,7 +248,7 @@ def _replaceable(plan: Plan) -> set[str]:
 def _write_scheduler(plan: Plan, scheduler: str, why: str, *, expected: bool) -> None:
     """Replace the default scheduler, or the scheduler of a vendor under which nothing will run."""
     current = plan.pod.spec.scheduler_name or DEFAULT_SCHEDULER
-    plan.edits.fields["schedulerName"] = scheduler
+    plan.fields["schedulerName"] = scheduler
     message = f"schedulerName set to {scheduler} (was {current}): {why}"
     plan.findings.append(Finding(Reason.SCHEDULER_SET, message, None, "spec.schedulerName", current, expected=expected))
 
@@ -293,7 +289,7 @@ def _settle_conflict(plan: Plan, current: str, needed: str, actions: set[str]) -
         message = f"schedulerName {current} cannot place this request: remove it, or write {needed}"
         raise deny(Reason.SCHEDULER_CONFLICT, message, field=field, value=current)
     if "override" in actions:
-        plan.edits.fields["schedulerName"] = needed
+        plan.fields["schedulerName"] = needed
         message = f"schedulerName {current} was replaced by {needed}, which the request needs: remove it"
         plan.findings.append(Finding(Reason.SCHEDULER_OVERRIDDEN, message, None, field, current))
         return
@@ -308,7 +304,7 @@ def _set_runtime_class(plan: Plan, places: Mapping[str, Place]) -> None:
     runtime_class = _common_value("runtimeClassName", needed)
     current = plan.pod.spec.runtime_class_name
     if not current:
-        plan.edits.fields["runtimeClassName"] = runtime_class
+        plan.fields["runtimeClassName"] = runtime_class
     elif current != runtime_class:
         _report_kept(plan, f"runtimeClassName {current}", runtime_class, "spec.runtimeClassName")
 
@@ -323,7 +319,7 @@ def _set_tolerations(plan: Plan, places: Mapping[str, Place]) -> None:
         key = _toleration_key(toleration)
         if key not in present:
             present.add(key)
-            plan.edits.tolerations.append(toleration)
+            plan.tolerations_added.append(toleration)
 
 
 def _toleration_key(toleration: Mapping[str, Any]) -> tuple[str, ...]:
@@ -337,15 +333,12 @@ def _toleration_key(toleration: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _set_keys(plan: Plan, edits: MapEdits, what: str, needed: Mapping[str, Mapping[str, str]]) -> None:
+def _set_keys(plan: Plan, texts: dict[str, str], what: str, needed: Mapping[str, Mapping[str, str]]) -> None:
     keys = {key: None for values in needed.values() for key in values}
     for key in keys:
         value = _common_value(f"{what} {key}", {name: values[key] for name, values in needed.items() if key in values})
-        # An earlier step may have removed the key, with the keys of the source.
-        current = edits.values[key] if key in edits.values else (edits.current or {}).get(key)
-        if current is None:
-            edits.values[key] = value
-        elif current != value:
+        current = texts.setdefault(key, value)
+        if current != value:
             _report_kept(plan, f"{what} {key}={current}", value, f"{what}[{key}]")
 
 
@@ -380,8 +373,8 @@ def report_belongings(plan: Plan) -> None:
     translated = [allocation for allocation in plan.allocations if allocation.vendor is not allocation.source]
     if not translated:
         return
-    spec = plan.pod.spec
-    names = _encode([*plan.labels, *plan.annotations, *(spec.node_selector or ())])
+    spec, metadata = plan.pod.spec, plan.pod.metadata
+    names = _encode([*(metadata.labels or ()), *(metadata.annotations or ()), *(spec.node_selector or ())])
     lists = b"".join([names, spec.affinity, spec.tolerations, spec.scheduling_gates])
     if not plan.policy.marks_of_belongings.among(lists):  # one search, with false positives
         return
@@ -409,9 +402,9 @@ def report_belongings(plan: Plan) -> None:
 
 def _carried(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield the names that a pod carries and keeps, each with its place; of nodes also with their values."""
-    spec, edits = plan.pod.spec, plan.edits
-    yield from (("label", key) for key in plan.labels if edits.labels.values.get(key, "") is not None)
-    yield from (("annotation", key) for key in plan.annotations if edits.annotations.values.get(key, "") is not None)
+    spec, metadata = plan.pod.spec, plan.pod.metadata
+    yield from (("label", key) for key in metadata.labels or () if key in plan.labels)
+    yield from (("annotation", key) for key in metadata.annotations or () if key in plan.annotations)
     for key, value in (spec.node_selector or {}).items():
         yield from (("nodeSelector", key), ("nodeSelector", f"{key}={value}"))
     required, preferred = node_terms(spec.affinity)

@@ -9,6 +9,8 @@ from fractions import Fraction
 from itertools import count
 from typing import Final
 
+from msgspec.structs import replace
+
 from webhook.admission.decision import Allocation, Plan
 from webhook.admission.delivery import check_node_folders, choose_delivery, deliver, report_unused
 from webhook.admission.overrides import sized_request
@@ -31,8 +33,8 @@ from webhook.mapping.model.shim import (
     search_path,
 )
 from webhook.mapping.model.vendor import system_names
-from webhook.patch import ContainerEdits, Slot
-from webhook.pod import EnvVar, decode_env, present
+from webhook.patch import Slot
+from webhook.pod import EnvVar, present
 from webhook.quantity import exact_text
 from webhook.reasons import Finding, Reason, deny
 from webhook.request import UNLIMITED, Request
@@ -52,11 +54,9 @@ def keep_environment(plan: Plan, resolution: PodResult) -> None:
 def _keep(plan: Plan, allocation: Allocation, settled: Settled) -> None:
     source, target, requested = settled.requested.vendor, settled.target, settled.requested
     source_system, target_system = system_names(source, target)
-    edits = plan.edits.container(allocation.slot)
-    taken = (
-        {entry.name for entry in decode_env(allocation.slot.container.env)} if plan.watched(allocation.slot) else set()
-    )
-    taken.update(entry["name"] for entry in edits.env_appended)
+    slot = allocation.slot
+    taken = {entry.name for entry in slot.env_sent} if plan.searched_in(slot) else set()
+    taken.update(entry["name"] for entry in slot.env_added)
     missing: list[str] = []
     for name, key in source.document.environment.items():
         if name in taken or name in target.document.environment:
@@ -67,7 +67,7 @@ def _keep(plan: Plan, allocation: Allocation, settled: Settled) -> None:
             continue
         number = Fraction(entry.number) / (settled.request.devices or 1) if source.keys[key].total else entry.number
         value = exact_text(number)
-        edits.env_appended.append({"name": name, "value": value})
+        slot.env_added.append({"name": name, "value": value})
         message = (
             f"env {name}={value} was added: the plugin of {source_system} sets it, that of {target_system} does not"
         )
@@ -80,8 +80,8 @@ def _keep(plan: Plan, allocation: Allocation, settled: Settled) -> None:
         plan.findings.append(Finding(Reason.VARIABLE_MISSING, message, requested.name))
 
 
-ShimEnv = Mapping[str, list[tuple[int, EnvVar]]]
-"""The variables of a container that its shim may write, by name, each with its index; a name may occur several times."""
+ShimEnv = Mapping[str, list[EnvVar]]
+"""The variables of a container that its shim may write, by name; a name may occur several times."""
 
 MAX_SAME: Final = 16
 """The most entries of one name in a container's env, of which only the last counts: honest pods have one, seldom two."""
@@ -99,7 +99,6 @@ MAX_REFERENCES: Final = 64
 
 _PATHS: Final = frozenset({LD_LIBRARY_PATH, LD_PRELOAD})
 
-_NO_VARIABLES: Final[ShimEnv] = {}
 _PATH_FIELD: Final = f"env[{LD_LIBRARY_PATH}]"
 
 
@@ -127,7 +126,7 @@ def inject_shim(plan: Plan) -> None:
     if delivered:
         deliver(plan, delivered)
     for slot in plan.covered:
-        if not any([slot.path == other.path for other, _ in delivered]):
+        if not any([slot is other for other, _ in delivered]):
             message = f"the mount at {PRELOAD_FILE} could lift the limit: remove it, or mount the volume elsewhere"
             raise deny(Reason.GUARDED, message, container=slot.name, field=f"volumeMounts[{PRELOAD_FILE}]")
 
@@ -166,22 +165,21 @@ def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
         plan.findings.append(Finding(Reason.LEFT_TO_PLUGIN, message, container))
         report_unused(plan, why)
         return NO_DELIVERY
-    edits = plan.edits.container(allocation.slot)
-    values = shim.values(request, container)
+    slot, values = allocation.slot, shim.values(request, container)
     if shim.indexed:
         _check_count(request, container)
-    env = _shim_env(plan, allocation, shim, edits, values)
+    env = _shim_env(plan, slot, shim, values)
     if shim.library_path:
-        _lead_search_path(plan, edits, shim, env)
+        _lead_search_path(plan, slot, shim, env)
     if undelivered:
         if shim.own_path is not None:
-            _set_variables(edits, {shim.own_path["name"]: shim.own_path["value"]}, env)
+            _set_variables(slot, {shim.own_path["name"]: shim.own_path["value"]}, env)
         return NO_DELIVERY
     if shim.preload:
-        _lead_preload(edits, shim.preload, env)
-    _set_variables(edits, values, env)
+        _lead_preload(slot, shim.preload, env)
+    _set_variables(slot, values, env)
     # The pod's own was judged by the guard.
-    _set_variables(edits, {name: value for name, value in shim.if_unset.items() if name not in env}, env)
+    _set_variables(slot, {name: value for name, value in shim.if_unset.items() if name not in env}, env)
     return delivery
 
 
@@ -207,22 +205,18 @@ def _amount_text(request: Request, dimension: Need) -> str:
     return f"{dimension} {request.memory if dimension == 'memory' else request.cores}"
 
 
-def _shim_env(
-    plan: Plan, allocation: Allocation, shim: Shim, edits: ContainerEdits, values: Mapping[str, str]
-) -> ShimEnv:
+def _shim_env(plan: Plan, slot: Slot, shim: Shim, values: Mapping[str, str]) -> ShimEnv:
     """The variables of the container that the shim may write, without those that the guard has removed."""
-    if not plan.watched(allocation.slot):
-        return _NO_VARIABLES
-    env: dict[str, list[tuple[int, EnvVar]]] = {}
-    for index, entry in enumerate(decode_env(allocation.slot.container.env)):
-        if (entry.name in shim.names or entry.name in values) and index not in edits.env_removed:
-            env.setdefault(entry.name, []).append((index, entry))
+    env: dict[str, list[EnvVar]] = {}
+    for entry in plan.watched(slot):
+        if entry.name in shim.names or entry.name in values:
+            env.setdefault(entry.name, []).append(entry)
             if len(env[entry.name]) > MAX_SAME:
                 message = f"env {entry.name} is set more than {MAX_SAME} times: set it once"
-                raise deny(Reason.TOO_MANY, message, container=allocation.slot.name, field=f"env[{entry.name}]")
-            _check_length(allocation.slot, entry.name, entry.value)
+                raise deny(Reason.TOO_MANY, message, container=slot.name, field=f"env[{entry.name}]")
+            _check_length(slot, entry.name, entry.value)
             if entry.name in _PATHS:
-                _check_paths(plan, allocation.slot, entry.name, entry.value or "")
+                _check_paths(plan, slot, entry.name, entry.value or "")
     return env
 
 
@@ -246,41 +240,38 @@ def _check_paths(plan: Plan, slot: Slot, name: str, value: str) -> None:
     raise deny(Reason.TOO_MANY, message, container=slot.name, field=f"env[{name}]")
 
 
-def _lead_search_path(plan: Plan, edits: ContainerEdits, shim: Shim, env: ShimEnv) -> None:
+def _lead_search_path(plan: Plan, slot: Slot, shim: Shim, env: ShimEnv) -> None:
     """Put the shim's directories first in ``LD_LIBRARY_PATH``, before the user's."""
-    entries = env.get(LD_LIBRARY_PATH)
-    if entries is None:
+    own = env.get(LD_LIBRARY_PATH)
+    if own is None:
         if not shim.leave_unset:
-            _add_search_path(plan, edits, shim)
+            _add_search_path(plan, slot, shim)
         return
-    last, seen, dropped = entries[-1][0], 0, False
-    refers = any("$(" in (entry.value or "") for _, entry in entries)
-    every = list(enumerate(decode_env(edits.slot.container.env))) if refers else []
+    # Only references need to know what other variables are before one of them.
+    every = slot.env if any(["$(" in (entry.value or "") for entry in own]) else own
     values: dict[str, str] = {}
-    for index, entry in entries:
-        for other, earlier in every[seen:index]:
-            if other not in edits.env_removed:
-                _learn(values, earlier.name, None if present(earlier.value_from) else earlier.value or "")
-        seen = index + 1
-        if present(entry.value_from):
+    changed: dict[int, list[EnvVar]] = {}
+    dropped = False
+    for entry in every:
+        value = None if present(entry.value_from) else entry.value or ""
+        if entry.name == LD_LIBRARY_PATH and value is not None:
+            value = resolved(value, values)
+            dropped = dropped or has_empty_element(value)
+            value = search_path(shim.library_path, value)
+            if value != (entry.value or ""):
+                _check_length(slot, LD_LIBRARY_PATH, value)
+                changed[id(entry)] = [replace(entry, value=value)]
+        elif entry is own[-1]:
             # Of several the kubelet uses the last; an earlier one matters only to references.
-            if index == last:
-                _keep_value_from(edits, shim, index)
-            _learn(values, LD_LIBRARY_PATH, None)
-            continue
-        value = resolved(entry.value or "", values)
-        dropped = dropped or has_empty_element(value)
-        path = search_path(shim.library_path, value)
-        if path != (entry.value or ""):
-            _check_length(edits.slot, LD_LIBRARY_PATH, path)
-            edits.env_values[index] = path
-        _learn(values, LD_LIBRARY_PATH, path)
+            changed[id(entry)] = _kept_value_from(slot, shim, entry)
+        _learn(values, entry.name, value)
+    slot.change_env(changed)
     if dropped:
         message = (
             "empty elements of LD_LIBRARY_PATH, which the loader reads as the current directory, were removed: "
             "write no colon at either end and no two in a row"
         )
-        plan.findings.append(Finding(Reason.PATH_CLEANED, message, edits.slot.name, _PATH_FIELD))
+        plan.findings.append(Finding(Reason.PATH_CLEANED, message, slot.name, _PATH_FIELD))
 
 
 def _learn(values: dict[str, str], name: str, value: str | None) -> None:
@@ -291,61 +282,62 @@ def _learn(values: dict[str, str], name: str, value: str | None) -> None:
         values[name] = value
 
 
-def _add_search_path(plan: Plan, edits: ContainerEdits, shim: Shim) -> None:
-    if b"{" in bytes(edits.slot.container.env_from):
+def _add_search_path(plan: Plan, slot: Slot, shim: Shim) -> None:
+    if b"{" in bytes(slot.container.env_from):
         # If none of the sources has it, the reference stays literal: a directory that does not exist.
-        edits.env_appended.append(shim.path_before_env_from)
+        slot.env_added.append(shim.path_before_env_from)
         return
-    edits.env_appended.append(shim.path_alone)
-    plan.findings.append(Finding(Reason.IMAGE_PATH_ASSUMED, shim.path_assumed, edits.slot.name, _PATH_FIELD))
+    slot.env_added.append(shim.path_alone)
+    plan.findings.append(Finding(Reason.IMAGE_PATH_ASSUMED, shim.path_assumed, slot.name, _PATH_FIELD))
 
 
-def _keep_value_from(edits: ContainerEdits, shim: Shim, index: int) -> None:
-    """Rename an entry with ``valueFrom``, and insert one after it that refers to it."""
-    used = {entry.name for entry in decode_env(edits.slot.container.env)}
+def _kept_value_from(slot: Slot, shim: Shim, entry: EnvVar) -> list[EnvVar]:
+    """An entry with ``valueFrom`` under another name, and one after it that refers to it."""
+    used = {each.name for each in slot.env_sent}
     names = (KEPT_LIBRARY_PATH if number == 1 else f"{KEPT_LIBRARY_PATH}_{number}" for number in count(1))
     renamed = next(name for name in names if name not in used)
-    edits.env_names[index] = renamed
     value = f"{':'.join(shim.library_path)}:{absolute(renamed)}"
-    edits.env_inserted[index + 1] = {"name": LD_LIBRARY_PATH, "value": value}
+    return [replace(entry, name=renamed), EnvVar(LD_LIBRARY_PATH, value)]
 
 
-def _lead_preload(edits: ContainerEdits, files: tuple[str, ...], env: ShimEnv) -> None:
+def _lead_preload(slot: Slot, files: tuple[str, ...], env: ShimEnv) -> None:
     """Put the shim's files first in ``LD_PRELOAD``, before the user's."""
-    entries = env.get(LD_PRELOAD)
-    if entries is None:
-        edits.env_appended.append({"name": LD_PRELOAD, "value": ":".join(files)})
+    own = env.get(LD_PRELOAD)
+    if own is None:
+        slot.env_added.append({"name": LD_PRELOAD, "value": ":".join(files)})
         return
-    for index, entry in entries:
+    changed: dict[int, list[EnvVar]] = {}
+    for entry in own:
         if present(entry.value_from):
             raise deny(
                 Reason.PRELOAD_BY_REFERENCE,
                 f"env {LD_PRELOAD} is set by valueFrom, so the shim cannot be put first: "
                 "write the value itself, or remove it",
-                container=edits.slot.name,
+                container=slot.name,
                 field=f"env[{LD_PRELOAD}]",
             )
         value = entry.value or ""
         preload = preload_list(files, value)
         if preload != value:
-            _check_length(edits.slot, LD_PRELOAD, preload)
-            edits.env_values[index] = preload
+            _check_length(slot, LD_PRELOAD, preload)
+            changed[id(entry)] = [replace(entry, value=preload)]
+    slot.change_env(changed)
 
 
-def _set_variables(edits: ContainerEdits, values: Mapping[str, str], env: ShimEnv) -> None:
+def _set_variables(slot: Slot, values: Mapping[str, str], env: ShimEnv) -> None:
     """Add the variables that the library reads; those of the pod must have the same values."""
     for name, value in values.items():
         if name not in env:
             # As the API server stores it: without an empty value.
-            edits.env_appended.append({"name": name, "value": value} if value else {"name": name})
+            slot.env_added.append({"name": name, "value": value} if value else {"name": name})
             continue
-        for _, entry in env[name]:
+        for entry in env[name]:
             if present(entry.value_from) or (entry.value or "") != value:
                 problem = "is set by valueFrom" if present(entry.value_from) else "has another value"
                 raise deny(
                     Reason.COLLISION,
                     f"env {name} of the pod {problem}, but the shim needs {name}={value}: remove it",
-                    container=edits.slot.name,
+                    container=slot.name,
                     field=f"env[{name}]",
                     value=entry.value,
                 )

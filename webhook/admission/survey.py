@@ -197,8 +197,7 @@ def _container_keys(
             for name in [name for name, _, _ in resources if name not in policy.resources.exact]:
                 findings.extend(_unlisted(name, slot, policy) if _counts(requested, name) else ())
         init = slot.kind == "initContainers"
-        sidecar = init and bytes(slot.container.restart_policy) == b'"Always"'
-        containers.append(ContainerKeys(slot.name, init, resources, perhaps, sidecar=sidecar))
+        containers.append(ContainerKeys(slot.name, init, resources, perhaps, sidecar=slot.sidecar))
     return tuple(containers), keys_left
 
 

@@ -41,8 +41,8 @@ from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.values import KeyValue, Reading
-from webhook.patch import ContainerEdits
-from webhook.pod import Pod, decode_env
+from webhook.patch import Slot, changed_entries
+from webhook.pod import Pod
 from webhook.quantity import QuantityError, exact_text, parse_quantity
 from webhook.reasons import Finding, Reason
 from webhook.request import ALL, DIMENSIONS, UNLIMITED, Dimension, Request, amount_text
@@ -198,7 +198,7 @@ def _denial_rows(denial: Finding | None, *, enforced: bool) -> dict[str, list[Ex
 
 def _placement(plan: Plan) -> Iterator[ExplainedRow]:
     """Yield the changes to where the pod runs, and to its labels and annotations; the scheduler is always included."""
-    spec, fields = plan.pod.spec, plan.edits.fields
+    spec, metadata, fields = plan.pod.spec, plan.pod.metadata, plan.fields
     if plan.allocations:
         before = spec.scheduler_name or DEFAULT_SCHEDULER
         yield _changed("schedulerName", before, fields.get("schedulerName", before))
@@ -207,17 +207,16 @@ def _placement(plan: Plan) -> Iterator[ExplainedRow]:
     if "nodeName" in fields:
         yield _changed("nodeName", spec.node_name, None)
         yield _changed("affinity", None, f"required: the node is called {spec.node_name}")
-    for toleration in plan.edits.tolerations:
+    for toleration in plan.tolerations_added:
         yield _changed("tolerations", None, msgspec.json.encode(toleration).decode())
-    for edits, what in (
-        (plan.edits.node_selector, "nodeSelector"),
-        (plan.edits.labels, "label"),
-        (plan.edits.annotations, "annotation"),
+    for before, after, what in (
+        (spec.node_selector or {}, plan.node_selector, "nodeSelector"),
+        (metadata.labels or {}, plan.labels, "label"),
+        (metadata.annotations or {}, plan.annotations, "annotation"),
     ):
-        current = edits.current or {}
-        for key, value in edits.values.items():
-            if key not in {STATUS, SUMMARY, CHANGED} and current.get(key) != value:
-                yield _changed(f"{what} {key}", current.get(key), value)
+        for key in {**before, **after}:
+            if key not in {STATUS, SUMMARY, CHANGED} and before.get(key) != after.get(key):
+                yield _changed(f"{what} {key}", before.get(key), after.get(key))
 
 
 def _changed(name: str, before: str | None, after: str | None) -> ExplainedRow:
@@ -495,9 +494,8 @@ def _shim(plan: Plan, position: int) -> Iterator[ExplainedRow]:
     allocation = next((allocation for allocation in plan.allocations if allocation.slot is slot), None)
     if allocation is None:
         return
-    edits = plan.edits.container(slot)
     delivery = plan.deliveries.get(slot.name)
-    changes = [*((f"mount {each['mountPath']}", _volume(plan, each)) for each in edits.mounts), *_variables(edits)]
+    changes = [*((f"mount {each['mountPath']}", _volume(plan, each)) for each in slot.mounts_added), *_variables(slot)]
     why = _delivery_reason(allocation, delivery, changes=bool(changes))
     yield f"{delivery}: {why}" if delivery else why, ""
     yield from changes
@@ -532,7 +530,7 @@ def _delivery_reason(allocation: Allocation, delivery: str | None, *, changes: b
 
 
 def _volume(plan: Plan, mount: Any) -> str:
-    volume = next((volume for volume in plan.edits.volumes if volume["name"] == mount["name"]), None)
+    volume = next((volume for volume in plan.volumes_added if volume["name"] == mount["name"]), None)
     if volume is None:
         return f"volume {mount['name']}"
     [(kind, source)] = [(key, each) for key, each in volume.items() if key != "name"]
@@ -541,17 +539,18 @@ def _volume(plan: Plan, mount: Any) -> str:
     return f"{kind} {told}".rstrip()
 
 
-def _variables(edits: ContainerEdits) -> Iterator[ExplainedRow]:
-    env = decode_env(edits.slot.container.env)
-    for position, value in edits.env_values.items():
-        yield _variable(env[position].name, value, env[position].value)
-    for position, name in edits.env_names.items():
-        yield _variable(name, f"what {env[position].name} took from elsewhere", None)
-    for entry in edits.env_inserted.values():
-        yield _variable(entry["name"], entry["value"], "a value from elsewhere")
-    for position in sorted(edits.env_removed):
-        yield f"env {env[position].name} is removed", ""
-    for entry in edits.env_appended:
+def _variables(slot: Slot) -> Iterator[ExplainedRow]:
+    changes = [*changed_entries(slot.env_sent, slot.env)] if "env" in slot.sent else []
+    for _, old, new in reversed(changes):
+        if new is None:
+            yield f"env {old.name if old is not None else ''} is removed", ""
+        elif old is None:
+            yield _variable(new.name, new.value or "", "a value from elsewhere")
+        elif new.name != old.name:
+            yield _variable(new.name, f"what {old.name} took from elsewhere", None)
+        else:
+            yield _variable(new.name, new.value or "", old.value)
+    for entry in slot.env_added:
         yield _variable(entry["name"], entry.get("value", ""), None)
 
 

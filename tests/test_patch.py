@@ -1,0 +1,163 @@
+"""What becomes of a pod is operations that apply to exactly the object that was sent; and the two appliers of the tests."""
+
+import itertools
+import json
+from typing import Any
+
+import jsonpatch
+import msgspec
+import pytest
+
+from tests.strict_patch import PatchError, apply_strictly
+from webhook.patch import Operation, append, escape, slots, write_list, write_map
+from webhook.pod import EnvVar, decode_pod
+
+
+def applied(sent: Any, operations: list[Operation]) -> Any:
+    """What was sent after the operations, by the strictest reader and by the most lenient."""
+    data = json.loads(msgspec.json.encode(operations))
+    strict = apply_strictly(sent, data)
+    assert strict == jsonpatch.apply_patch(sent, data)
+    return strict
+
+
+def resources_after(container: Any, **numbers: int | None) -> Any:
+    """The resources of a container in which numbers are written, or taken out."""
+    pod = {"spec": {"containers": [{"name": "c", **container}]}}
+    (slot,) = slots(decode_pod(json.dumps(pod).encode()))
+    slot.resources.update(numbers)
+    operations: list[Operation] = []
+    slot.write(operations)
+    return applied(pod, operations)["spec"]["containers"][0].get("resources")
+
+
+@pytest.mark.parametrize(
+    "resources, after",
+    [
+        (None, {"limits": {"a/b": "2"}, "requests": {"a/b": "2"}}),
+        ({}, {"limits": {"a/b": "2"}, "requests": {"a/b": "2"}}),
+        ({"limits": None}, {"limits": {"a/b": "2"}, "requests": {"a/b": "2"}}),
+        ({"limits": {}}, {"limits": {"a/b": "2"}, "requests": {"a/b": "2"}}),
+        ({"limits": {"x": "1"}}, {"limits": {"x": "1", "a/b": "2"}, "requests": {"a/b": "2"}}),
+        ({"requests": {"a/b": "1"}}, {"requests": {"a/b": "2"}, "limits": {"a/b": "2"}}),
+        ({"limits": {"a/b": "2000m"}}, {"limits": {"a/b": "2000m"}, "requests": {"a/b": "2"}}),
+        ({"limits": {"a/b": 2}, "requests": {"a/b": "x"}}, {"limits": {"a/b": 2}, "requests": {"a/b": "2"}}),
+        ({"limits": {"old/~": "1"}}, {"limits": {"a/b": "2"}, "requests": {"a/b": "2"}}),
+        (
+            {"limits": {"old/~": "1"}, "requests": {"old/~": "1", "cpu": 1}, "f": 1},
+            {"limits": {"a/b": "2"}, "requests": {"cpu": 1, "a/b": "2"}, "f": 1},
+        ),
+    ],
+)
+def test_resources_stand_in_limits_and_requests(resources: Any, after: Any) -> None:
+    """Whatever maps are there: one name is written to both, another taken from both, a right value left as it is spelled."""
+    container = {} if resources is None else {"resources": resources}
+    assert resources_after(container, **{"a/b": 2, "old/~": None}) == after
+
+
+@pytest.mark.parametrize("resources", [None, {}, {"limits": None, "requests": {}}, {"limits": {"x": "1"}}])
+def test_taking_away_what_is_not_there_is_nothing(resources: Any) -> None:
+    """No ``remove`` of a missing key, no empty maps for nothing."""
+    assert resources_after({"resources": resources}, **{"a/b": None}) == resources
+
+
+@pytest.mark.parametrize("present", [{}, {"l": None}, {"l": []}])
+def test_lists_are_made_where_there_is_none(present: Any) -> None:
+    """Absent, null and empty lists all take an entry."""
+    operations: list[Operation] = []
+    append("/l", [{"name": "A"}], operations, missing=present.get("l") is None)
+    assert applied(present, operations) == {"l": [{"name": "A"}]}
+
+
+def variables(*names: str) -> list[EnvVar]:
+    """Variables of these names."""
+    return [EnvVar(name, name) for name in names]
+
+
+def test_every_list_comes_of_every_other() -> None:
+    """Whatever entries are left out, replaced or put in, and wherever: the others keep their place."""
+    sent = variables("a", "b", "c")
+    for kept in itertools.product([True, False], repeat=3):
+        for put in itertools.product(range(3), repeat=4):
+            new = [variables(*"xyz"[:count]) for count in put]
+            parts = zip(
+                new, [*([each] if keeps else [] for each, keeps in zip(sent, kept, strict=True)), []], strict=True
+            )
+            after = [entry for added, own in parts for entry in (*added, *own)]
+            operations: list[Operation] = []
+            write_list("/env", sent, after, operations)
+            data = json.loads(msgspec.json.encode({"env": sent}))
+            assert applied(data, operations) == json.loads(msgspec.json.encode({"env": after}))
+
+
+def test_an_entry_that_is_edited_keeps_what_nobody_reads() -> None:
+    """A field of a later API stays; a reference that goes is taken out."""
+    sent = {"env": [{"name": "a", "value": "1", "later": 1}, {"name": "b", "valueFrom": {"x": {}}}, {"name": "c"}]}
+    before = msgspec.json.decode(json.dumps(sent["env"]), type=list[EnvVar])
+    after = [EnvVar("a", "2"), EnvVar("b", "3"), before[2]]
+    operations: list[Operation] = []
+    write_list("/env", before, after, operations)
+    edited = [{"name": "a", "value": "2", "later": 1}, {"name": "b", "value": "3"}, {"name": "c"}]
+    assert applied(sent, operations) == {"env": edited}
+
+
+@pytest.mark.parametrize("present", [{}, {"m": None}, {"m": {}}, {"m": {"a~/b": "1", "gone/x": "y"}}])
+def test_maps_are_made_where_there_is_none(present: Any) -> None:
+    """A key is written whatever is there, another taken away if it is there."""
+    operations: list[Operation] = []
+    write_map("/m", present.get("m"), {"a~/b": "2"}, operations)
+    assert applied(present, operations) == {"m": {"a~/b": "2"}}
+
+
+def test_what_was_dropped_or_replaced_is_gone() -> None:
+    """Of equal entries only the one that is meant."""
+    env = [{"name": name, "value": "1"} for name in "aab"]
+    pod = {"spec": {"containers": [{"name": "c", "env": env}]}}
+    (slot,) = slots(decode_pod(json.dumps(pod).encode()))
+    first, second, third = slot.env
+    slot.drop("env", [second])
+    slot.change_env({id(third): variables("c", "d")})
+    assert slot.env == [first, *variables("c", "d")]
+    assert len(slot.env_sent) == 3
+
+
+def test_slots_are_init_containers_first() -> None:
+    """As the kubelet starts them."""
+    pod = {"spec": {"containers": [{"name": "c"}], "initContainers": [{"name": "i"}, {"name": "j"}]}}
+    found = slots(decode_pod(json.dumps(pod).encode()))
+    assert [(slot.name, slot.path) for slot in found] == [
+        ("i", "/spec/initContainers/0"),
+        ("j", "/spec/initContainers/1"),
+        ("c", "/spec/containers/0"),
+    ]
+
+
+@pytest.mark.parametrize("key, token", [("a/b", "a~1b"), ("a~b", "a~0b"), ("~1", "~01"), ("", ""), ("~/", "~0~1")])
+def test_keys_as_tokens(key: str, token: str) -> None:
+    """RFC 6901: `~` before `/`, or `~1` would become a slash."""
+    assert escape(key) == token
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "add", "path": "/missing/key", "value": 1},
+        {"op": "add", "path": "/list", "value": []},
+        {"op": "add", "path": "/map", "value": {}},
+        {"op": "add", "path": "/list/2", "value": 1},
+        {"op": "add", "path": "/list/01", "value": 1},
+        {"op": "replace", "path": "/none", "value": 1},
+        {"op": "replace", "path": "/list/1", "value": 1},
+        {"op": "remove", "path": "/none"},
+        {"op": "remove", "path": "/list/-"},
+        {"op": "remove", "path": "/text/0"},
+        {"op": "test", "path": "/text", "value": "t"},
+        {"op": "copy", "path": "/list/0", "from": "/text"},
+        {"op": "add", "path": "", "value": {}},
+        {"op": "add", "path": "/m~2", "value": 1},
+    ],
+)
+def test_the_strict_applier_is_strict(operation: Any) -> None:
+    """It refuses whatever some applier, or the API server, could refuse or some user regret."""
+    with pytest.raises(PatchError):
+        apply_strictly({"list": [0], "map": {}, "text": "t"}, [operation])
