@@ -6,9 +6,9 @@ object was not touched. The operations are in an order that applies: no ``add`` 
 indexes remain valid.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -40,7 +40,12 @@ Patch: TypeAlias = tuple[Operation, ...]
 Entry: TypeAlias = Mapping[str, Any]
 
 _T = TypeVar("_T")
-_LISTS = {"env": decode_env, "envFrom": decode_env_from, "volumeMounts": decode_mounts, "volumeDevices": decode_devices}
+_LISTS: Final[Mapping[str, Callable[[msgspec.Raw], list[Any]]]] = {
+    "env": decode_env,
+    "envFrom": decode_env_from,
+    "volumeMounts": decode_mounts,
+    "volumeDevices": decode_devices,
+}
 
 
 @lru_cache(maxsize=256)

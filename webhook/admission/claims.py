@@ -99,19 +99,11 @@ def of_other_devices(claim: str, policy: Policy) -> bool:
     return claim.startswith(DEVICE_CLASS) and claim.removeprefix(DEVICE_CLASS) in policy.settings.other_device_classes
 
 
-def _of_gpus(claim: str, policy: Policy) -> bool:
-    """Whether a claim is a resource name of a device class of GPUs, as far as mappings name them."""
-    return claim.startswith(DEVICE_CLASS) and claim.removeprefix(DEVICE_CLASS) in policy.device_classes
-
-
 def check_claims(plan: Plan) -> None:
     """Deny a device class of GPUs beside a GPU request in one container; report other claims, once.
 
     A resource name names the class that it claims. A claim names only a template or an object, which a pod does not contain:
     like a class that no mapping names, it may be for a network device, so it is reported and not denied.
-
-    Raises:
-        Denied: `Reason.CLAIM_BESIDE_REQUEST`, unless the setting `resourceClaims` only warns.
     """
     requesting = dict(_requesting(plan))
     if not requesting:
@@ -120,7 +112,11 @@ def check_claims(plan: Plan) -> None:
     for slot in plan.slots:
         claims = [claim for claim in plan.claims.get(slot.path, ()) if not of_other_devices(claim, plan.policy)]
         beside = requesting.get(slot.path)
-        device_class = next((claim for claim in claims if _of_gpus(claim, plan.policy)), None)
+        classes = plan.policy.device_classes
+        device_class = next(
+            (each for each in claims if each.startswith(DEVICE_CLASS) and each.removeprefix(DEVICE_CLASS) in classes),
+            None,
+        )
         if beside and device_class and plan.policy.settings.resource_claims == "deny":
             message = (
                 f"{beside} beside {shorten(device_class)}: two systems would each allocate a GPU: keep one of them; "
@@ -146,11 +142,7 @@ _WRITE_KEYS: Final = "request the share in the keys of a mapping instead, of whi
 
 
 def check_keys(pod: Pod, slots: Sequence[Slot], policy: Policy) -> None:
-    """Deny what claims a share that needs the shim by its name, and has no keys: there is nothing to write a limit from.
-
-    Raises:
-        Denied: `Reason.CLAIM_WITHOUT_KEYS`.
-    """
+    """Deny what claims a share that needs the shim by its name, and has no keys: there is nothing to write a limit from."""
     own = own_claims(pod, policy)
     for claim in pod.spec.resource_claims or ():
         if claim.name in own:
@@ -399,7 +391,9 @@ def write_claims(plan: Plan, wanted: Sequence[WantedClaim]) -> None:
         template, request = plan.templates[path], plan.requests.get(path)
         group = template.name if request is None else f"{each.together}"
         shared = names.get(group) if request is not None or each.slot.ends_first else None
-        name = shared or _unused(each.slot.name if request is None else group, taken)
+        name = f"{CLAIM_PREFIX}{each.slot.name if request is None else group}"[:MAX_CLAIM].rstrip("-")
+        numbered = (f"{name[: MAX_CLAIM - 4]}-{number}" for number in itertools.count(2))
+        name = shared or next(each for each in itertools.chain([name], numbered) if each not in taken)
         each.slot.claims.append({"name": name, **({"request": request} if request else {})})
         plan.labels[CLAIM] = "true"
         if shared is None:
@@ -432,10 +426,3 @@ def _note(plan: Plan, wanted: WantedClaim, template: ClaimTemplate, request: str
     plan.templates[wanted.slot.path] = template
     if request is not None:
         plan.requests[wanted.slot.path] = request
-
-
-def _unused(container: str, taken: Collection[str]) -> str:
-    """A name for the claim of a container, at most 63 characters long."""
-    name = f"{CLAIM_PREFIX}{container}"[:MAX_CLAIM].rstrip("-")
-    names = (name if number == 1 else f"{name[: MAX_CLAIM - 4]}-{number}" for number in range(1, len(taken) + 2))
-    return next(each for each in names if each not in taken)

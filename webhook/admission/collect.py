@@ -99,9 +99,6 @@ class ContainerRequest(msgspec.Struct):
             name: the key as it is in the pod.
             text: its value.
             number: the value as a number; 0 for a text.
-
-        Raises:
-            Denied: the number is not allowed, or another spelling of the key has another amount.
         """
         key = self.vendor.keys[owner.key_name]
         binding = tuple([pair for pair in owner.binding if pair[0] != CONTAINER]) if owner.binding else ()
@@ -133,9 +130,6 @@ class ContainerRequest(msgspec.Struct):
         """Return whether it requests any device; if it does, what 0 means is settled.
 
         Amounts of 0 request nothing: then no key is looked at.
-
-        Raises:
-            Denied: it requests a share of no device.
         """
         keys = self.vendor.keys
         requests = [name for name in self.key_values if self.vendor.annotation_keys or keys[name].makes_request]
@@ -192,11 +186,7 @@ class ContainerRequest(msgspec.Struct):
             raise self.deny(Reason.TOO_LARGE, message, entry)
 
     def quantity(self, key: Key, name: str, text: str) -> Number:
-        """Read the value of a key as a Kubernetes quantity.
-
-        Raises:
-            Denied: it is not one.
-        """
+        """Read the value of a key as a Kubernetes quantity."""
         if len(text) < _SHORT and text.isdecimal() and text.isascii():
             return int(text)
         try:
@@ -245,9 +235,6 @@ def _requesting(container: ContainerRequest) -> ContainerRequest | None:
     """The container in the keys in which it requests; None if it requests no device (``devices: 0`` alone).
 
     Keys of another vendor that are all 0 request nothing beside it.
-
-    Raises:
-        Denied: it requests a share of no device, or in the keys of two vendors that may not be side by side.
     """
     if not container.beside:
         return container if container.requests_devices() else None
@@ -291,11 +278,7 @@ _DECIMAL: Final = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(?:[eE][+-]?[0-9]{1,2})?")
 
 
 def add_pod_keys(containers: ContainerRequests, keys: PodKeys, policy: Policy) -> None:
-    """Add the keys of the pod to the containers that they apply to; a container may request by them alone.
-
-    Raises:
-        Denied: a key names a missing container, its value is invalid, or a container would have keys of two vendors.
-    """
+    """Add the keys of the pod to the containers that they apply to; a container may request by them alone."""
     by_vendor: dict[str, list[_PodEntry]] = {}
     for pairs, names in (
         (keys.labels, policy.labels),
@@ -433,9 +416,6 @@ def _join_copies(
         by_vendor: these labels and annotations.
         keys: the pod's.
         policy: the vendors in force.
-
-    Raises:
-        Denied: the two name different containers.
     """
     for name, copied in applies_to.items():
         vendor = policy.vendors[name]
@@ -508,11 +488,7 @@ def _digits(key: Key, text: str) -> str:
 
 
 def collect(keys: PodKeys, policy: Policy) -> list[ContainerRequest]:
-    """Return the requesting containers in order, without those that request no device (``devices: 0`` alone).
-
-    Raises:
-        Denied: keys of two vendors in one container, a count for no container in particular, or an invalid value.
-    """
+    """Return the requesting containers in order, without those that request no device (``devices: 0`` alone)."""
     containers: ContainerRequests = {}
     for position, container_keys in enumerate(keys.containers):
         if container_keys.resources:
@@ -571,11 +547,7 @@ def _add_claim(containers: ContainerRequests, position: int, keys: ContainerKeys
 
 
 def _check_side_by_side(requesting: Iterable[ContainerRequest]) -> None:
-    """Check, before anything is read, whether several containers may request, and which one a count is for.
-
-    Raises:
-        Denied: the vendor serves one container, or a count is for no container in particular.
-    """
+    """Check, before anything is read, whether several containers may request, and which one a count is for."""
     by_vendor: dict[str, list[ContainerRequest]] = {}
     for container in requesting:
         by_vendor.setdefault(container.vendor.name, []).append(container)
@@ -585,7 +557,9 @@ def _check_side_by_side(requesting: Iterable[ContainerRequest]) -> None:
         vendor = group[0].vendor
         # What another system serves under the vendor's names is no request of the vendor.
         served = (
-            [container for container in group if not _left(container)] if vendor.document.containers == "one" else group
+            [each for each in group if (form := form_of(vendor, each.key_values)) is None or form.leave is None]
+            if vendor.document.containers == "one"
+            else group
         )
         if len(served) < 2:  # noqa: PLR2004  (one container, as above)
             continue
@@ -605,9 +579,3 @@ def _check_side_by_side(requesting: Iterable[ContainerRequest]) -> None:
                     "keep the request of one"
                 )
                 raise deny(Reason.AMBIGUOUS_COUNT, message, field=entry.key, value=entry.text)
-
-
-def _left(container: ContainerRequest) -> bool:
-    """Whether the container's keys make a form that is left unchanged."""
-    form = form_of(container.vendor, container.key_values)
-    return form is not None and form.leave is not None

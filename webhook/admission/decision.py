@@ -182,7 +182,13 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
     among = policy.read_keys.among
     labels, annotations, selector = among(metadata.labels), among(metadata.annotations), among(spec.node_selector)
     resources = [_extended(container.resources) for container in containers]
-    matters = labels or annotations or selector or spec.resource_claims or any(map(_requests, resources))
+    matters = (
+        labels
+        or annotations
+        or selector
+        or spec.resource_claims
+        or any([each is not None and (each.limits or each.requests or each.claims) for each in resources])
+    )
     if not matters and not policy.settings.hide_devices:
         return None
     # If a vendor's own webhook has added references to ConfigMaps, they are searched for in all lists.
@@ -235,7 +241,13 @@ def _reduced(
             each.name,
             extended,
             ABSENT if each.env is ABSENT else each.env if whole or watched(each.env) else _emptied(each.env),
-            ABSENT if each.env_from is ABSENT else each.env_from if whole else _entered(each.env_from),
+            ABSENT
+            if each.env_from is ABSENT
+            else each.env_from
+            if whole
+            else _SOURCES
+            if b"{" in bytes(each.env_from)
+            else _emptied(each.env_from),
             each.volume_mounts if mounts or each.volume_mounts is ABSENT else _emptied(each.volume_mounts),
             each.security_context,
             each.volume_devices if mounts else ABSENT,
@@ -246,10 +258,6 @@ def _reduced(
         else replace(each, resources=extended)
         for each, extended in zip(containers, resources, strict=True)
     ]
-
-
-def _entered(raw: msgspec.Raw) -> msgspec.Raw:
-    return _SOURCES if b"{" in bytes(raw) else _emptied(raw)
 
 
 def _emptied(raw: msgspec.Raw) -> msgspec.Raw:
@@ -266,10 +274,6 @@ def _extended(resources: Resources | None) -> Resources | None:
         None if requests is None else {name: number for name, number in requests.items() if "/" in name},
         resources.claims,
     )
-
-
-def _requests(resources: Resources | None) -> bool:
-    return resources is not None and bool(resources.limits or resources.requests or resources.claims)
 
 
 def _key(pod: Pod, context: Context) -> bytes | None:

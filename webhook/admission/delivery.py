@@ -150,11 +150,7 @@ def _pod_security(plan: Plan) -> str:
 
 
 def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
-    """Add the volumes of deliveries to the pod and their mounts to containers, unless they are present.
-
-    Raises:
-        Denied: `Reason.COLLISION`: another volume has the name, or another mount the path.
-    """
+    """Add the volumes of deliveries to the pod and their mounts to containers, unless they are present."""
     deliveries = tuple({id(delivery): delivery for _, delivery in delivered}.values())
     for delivery in deliveries:
         if delivery.installer is not None:
@@ -192,11 +188,7 @@ def _mount_all(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]], deliverie
 def _add_installer(
     plan: Plan, delivery: Delivery, installer: PodEntry, delivered: Sequence[tuple[Slot, Delivery]]
 ) -> None:
-    """Put the init container that brings a library before those of the pod, unless it is present.
-
-    Raises:
-        Denied: another container has its name, or it stands behind one that needs the library.
-    """
+    """Put the init container that brings a library before those of the pod, unless it is present."""
     named = [slot for slot in plan.slots if slot.name == delivery.library]
     if not named:
         if installer not in plan.installers:
@@ -252,15 +244,12 @@ def _add_volume(plan: Plan, volumes: list[Volume], entry: PodEntry) -> None:
         raise deny(Reason.COLLISION, message, field=f"spec.volumes[{name}]")
     added = next(iter([volume for volume in plan.volumes_added if volume["name"] == name]), None)
     if not all([_same_volume(volume, entry) for volume in volumes]) or added not in (None, entry):
-        message = f"volume {name} is not the shim's ({_content(entry)}): rename the pod's own"
+        kind = next(key for key in entry if key != "name")
+        content = f"hostPath {entry['hostPath']['path']}" if kind == "hostPath" else kind
+        message = f"volume {name} is not the shim's ({content}): rename the pod's own"
         raise deny(Reason.COLLISION, message, field=f"spec.volumes[{name}]")
     if not volumes and added is None:
         plan.volumes_added.append(entry)
-
-
-def _content(entry: PodEntry) -> str:
-    kind = next(key for key in entry if key != "name")
-    return f"hostPath {entry['hostPath']['path']}" if kind == "hostPath" else kind
 
 
 def _same_volume(volume: Volume, entry: PodEntry) -> bool:
@@ -299,11 +288,7 @@ def _check_unwritable(slot: Slot, libraries: frozenset[str]) -> None:
 
 
 def check_node_folders(plan: Plan) -> None:
-    """Deny mounts through which any container could write to a folder of the node with a shim's library for all pods.
-
-    Raises:
-        Denied: `Reason.COLLISION`.
-    """
+    """Deny mounts through which any container could write to a folder of the node with a shim's library for all pods."""
     folders = plan.policy.shim_folders
     if not folders or b"hostPath" not in bytes(plan.pod.spec.volumes):
         return
@@ -327,9 +312,6 @@ def _mounted(slot: Slot, entry: PodEntry, delivery: Delivery) -> bool:
     """Whether a mount is already present.
 
     What is over a parent folder covers nothing: container runtimes mount in the order of the depth of paths.
-
-    Raises:
-        Denied: something else is at its path or inside it, where it would replace the library or its accounts.
     """
     mount_path = entry["mountPath"]
     mounted = False

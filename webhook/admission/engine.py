@@ -198,7 +198,7 @@ def _applied(plan: Plan, resolution: PodResult, *, acts: bool) -> Decision:
         return denied(denial.finding, tuple(plan.findings), resolution.vendor_names)
     findings = tuple(dict.fromkeys(plan.findings))  # what is wrong in the namespace is found for each container
     status = status_of(plan, resolution)
-    text = status_text(status)
+    text = shown(_encode(status).decode())
     operations = plan.spec_operations()
     if operations or plan.changed:
         plan.labels[labels.CHANGED] = most_done(status)
@@ -210,7 +210,7 @@ def _applied(plan: Plan, resolution: PodResult, *, acts: bool) -> Decision:
     audit = {"status": text} if len(text) <= MAX_AUDITED else {}
     return Decision(
         allowed=True,
-        reason=_outcome(plan, changed=bool(operations), left=bool(resolution.left)),
+        reason=Reason.CHANGED if operations else Reason.ALREADY_RIGHT,
         patch_json=_encode(operations) if operations else b"",
         warnings=tuple([finding for finding in findings if not finding.note]),
         notes=tuple([finding for finding in findings if finding.note]),
@@ -219,12 +219,6 @@ def _applied(plan: Plan, resolution: PodResult, *, acts: bool) -> Decision:
         audit={**audit, **_reasons(findings)},
         vendors=resolution.vendor_names,
     )
-
-
-def _outcome(plan: Plan, *, changed: bool, left: bool) -> Reason:
-    if changed:
-        return Reason.CHANGED
-    return Reason.ALREADY_RIGHT if plan.allocations else nothing_requested(plan.pod, plan.claims, left=left)
 
 
 def _plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: PodResult) -> Plan:
@@ -282,11 +276,7 @@ def _allocation(slot: Slot, settled: Settled, resolution: PodResult) -> Allocati
 
 
 def _apply(plan: Plan, resolution: PodResult) -> None:
-    """Apply what a share needs beside its keys: claims, guard, placement, shim, environment.
-
-    Raises:
-        Denied: a step fails; earlier findings are in `Plan.findings`.
-    """
+    """Apply what a share needs beside its keys: claims, guard, placement, shim, environment."""
     if plan.claims or plan.pod.spec.resource_claims:
         check_claims(plan)
     if plan.pod.metadata.annotations:
@@ -599,11 +589,6 @@ def status_of(plan: Plan, resolution: PodResult) -> dict[str, Any]:
     if plan.hidden:
         status["hidden"] = plan.hidden
     return status
-
-
-def status_text(data: Mapping[str, Any]) -> str:
-    """Return a status as the annotation contains it: compact JSON."""
-    return shown(_encode(data).decode())
 
 
 def _amounts(request: Request) -> dict[str, Any]:

@@ -52,9 +52,6 @@ def guard_pod(plan: Plan) -> None:
 
     Runs after the allocations are known, and before the shim is injected: a stripped variable may be one that the shim
     writes.
-
-    Raises:
-        Denied: `Reason.GUARDED`: a variable, annotation, label or mount lifts the limit, and the mapping denies that.
     """
     _strip_owned(plan)
     spec, metadata = plan.pod.spec, plan.pod.metadata

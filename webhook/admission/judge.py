@@ -202,7 +202,10 @@ def _undone(pod: Pod, decision: Decision, policy: Policy) -> Finding:
 def _fields(operations: tuple[Operation, ...], pod: Pod) -> Iterator[str]:
     """What each operation would write, without our own annotations and labels."""
     for operation in operations:
-        path, value = [_unescaped(part) for part in operation["path"].split("/")[1:]], operation.get("value")
+        path, value = (
+            [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]],
+            operation.get("value"),
+        )
         if not _is_own(path, value):
             where = shorten(_path_text(path, pod), MAX_FIELD)
             yield where + _demand(operation["op"], value, secret="env" in path)
@@ -235,7 +238,3 @@ def _path_text(path: list[str], pod: Pod) -> str:
         else:
             text += f".{part}"
     return text[1:]
-
-
-def _unescaped(token: str) -> str:
-    return token.replace("~1", "/").replace("~0", "~")

@@ -21,11 +21,7 @@ USUAL_NODE: Final = 16
 
 
 def report_devices(container: ContainerRequest, target: Vendor, devices: int, policy: Policy) -> Finding | None:
-    """Report a count that no node can have; for parts, that each remains a device of its own.
-
-    Raises:
-        Denied: it is more than the setting `largestNode`.
-    """
+    """Report a count that no node can have; for parts, that each remains a device of its own."""
     source = container.vendor
     if source.document.counts_parts and devices > 1 and any(variable.rows for variable in source.variables.values()):
         counted = " and ".join(str(entry) for entry in container.key_values.values())
@@ -59,11 +55,7 @@ def _other_unit(container: ContainerRequest) -> str:
 
 
 def check_node(requests: Sequence[tuple[ContainerRequest, int]], policy: Policy) -> None:
-    """Check that the containers that run side by side can have so many whole devices of one node.
-
-    Raises:
-        Denied: it is more than the setting `largestNode`.
-    """
+    """Check that the containers that run side by side can have so many whole devices of one node."""
     largest, devices = policy.settings.largest_node, sum(count for _, count in requests)
     if largest is not None and len(requests) > 1 and devices > largest:
         names = " and ".join(container.name for container, _ in requests)
@@ -82,11 +74,7 @@ def report_zero(container: ContainerRequest, request: Request) -> Finding | None
 
 
 def report_memory(container: ContainerRequest, target: Vendor, reading: Reading, policy: Policy) -> Finding | None:
-    """Report more memory per device than any that is sold has.
-
-    Raises:
-        Denied: it is more than the setting `largestDevice`.
-    """
+    """Report more memory per device than any that is sold has."""
     memory, largest = reading.request.memory, policy.largest_devices.get(target.family)
     if not isinstance(memory, Size) or memory.bytes <= (largest or policy.largest_sold[target.family]):
         return None

@@ -289,9 +289,6 @@ def target_of(vendor: Vendor, overrides: Overrides, policy: Policy) -> tuple[Ven
     A claim stays with its vendor. Otherwise the first of: the pod's annotation, the namespace's, the mapping's `translateTo`,
     the vendor itself if the setting `served` names it, the setting `target` (for vendors of the same hardware family only),
     the vendor itself.
-
-    Raises:
-        Denied: the annotation names no vendor, or one that is never written.
     """
     if vendor.claim is not None:  # what is claimed already stays so
         return vendor, None

@@ -80,9 +80,6 @@ def drop_references(plan: Plan) -> None:
     """Remove what the webhook of a translated request's source wrote for that system alone.
 
     Runs before the guard, which would deny variables with ``valueFrom``.
-
-    Raises:
-        Denied: `Reason.TOO_MANY`: more than any system writes.
     """
     keys = {
         key
@@ -127,12 +124,7 @@ _tolerations = msgspec.json.Decoder(list[dict[str, Any]] | None)
 
 
 def place_pod(plan: Plan) -> None:
-    """Place the pod by the mappings under which its containers run.
-
-    Raises:
-        Denied: the containers need different places, the user's scheduler is not permitted, devices are requested by a
-            privileged container that must not have them, or beside ``spec.nodeName`` of a system that has to allocate them.
-    """
+    """Place the pod by the mappings under which its containers run."""
     if not plan.allocations:
         return
     for allocation in plan.allocations:
@@ -386,7 +378,9 @@ def report_belongings(plan: Plan) -> None:
         f"{place} {shorten(name, 100)}"
         for place, name in carried
         if name in known
-        and any(source.owned.knows(name) and not _is_hint(place, name, source) for source in sources)
+        and any(
+            source.owned.knows(name) and not (place == "annotation" and source.owned.hint(name)) for source in sources
+        )
         and not any(_declares(vendor, name, plan.policy) for vendor in serving)
     ]
     if kept:
@@ -417,11 +411,6 @@ def _carried(plan: Plan) -> Iterator[tuple[str, str]]:
         names = (toleration.key or "", f"{toleration.key}={toleration.value}")
         yield from (("toleration", name) for name in names)
     yield from (("scheduling gate", name) for name in gate_names(spec.scheduling_gates))
-
-
-def _is_hint(place: str, name: str, source: Vendor) -> bool:
-    """Whether it is reported as a hint."""
-    return place == "annotation" and source.owned.hint(name)
 
 
 def _declares(vendor: Vendor, name: str, policy: Policy) -> bool:

@@ -18,7 +18,7 @@ from webhook.admission.settle import Settled, Unchanged, expressible, settle
 from webhook.admission.survey import Claimed, PodKeys
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Default, Vendor
+from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.denials import NoWholeNumber, no_whole_number
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import MAX_REQUESTS
@@ -70,11 +70,7 @@ class PodResult(msgspec.Struct, frozen=True):
 
 
 def merge(settled: list[Settled], left: tuple[Unchanged, ...], keys: PodKeys) -> PodResult:
-    """Merge the results of a pod's containers.
-
-    Raises:
-        Denied: containers need different values of a key of the pod, or the user's value differs.
-    """
+    """Merge the results of a pod's containers."""
     findings = [finding for container in settled for finding in container.findings]
     findings += [each.finding for each in left if each.finding is not None]
     for container in settled:
@@ -121,11 +117,7 @@ def _has_text(vendor: Vendor, key_name: str, text: str, keys: PodKeys) -> bool:
 
 
 def _single_device_lost(settled: list[Settled]) -> Iterator[Finding]:
-    """Report containers that share one device under the source, and may get several under the target.
-
-    Raises:
-        Denied: the target has claims, and cannot put these on one device.
-    """
+    """Report containers that share one device under the source, and may get several under the target."""
     together = [
         container
         for container in settled
@@ -240,12 +232,7 @@ def _after(before: tuple[tuple[str, str], ...], changes: dict[str, str | None]) 
 
 
 def check_several(settled: Sequence[Settled], policy: Policy) -> None:
-    """Check several containers by the rules of their source, and of their target.
-
-    Raises:
-        Denied: the vendor adds up requests that differ; or a request for all containers together would be written for
-            each, or the reverse.
-    """
+    """Check several containers by the rules of their source, and of their target."""
     if len(settled) == 1:
         return
     whole = [each for each in settled if each.request.whole and each.target.document.containers != "shared"]
@@ -322,23 +309,15 @@ _Without: TypeAlias = Mapping[int, Collection[Dimension]]
 
 
 def resolve(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
-    """Resolve a pod's keys.
-
-    Raises:
-        Denied: a container is denied, or what would be written would be read differently.
-    """
+    """Resolve a pod's keys."""
     try:
         return _resolved(keys, overrides, policy)
     except Denied as denial:
         finding = denial.finding
-        if not (finding.instead or finding.named) or _entries_of(keys) > MAX_ENTRIES:
+        number = len(keys.labels) + len(keys.annotations) + sum([len(each.resources) for each in keys.containers])
+        if not (finding.instead or finding.named) or number > MAX_ENTRIES:
             raise
     raise Denied(_followed(finding, keys, overrides, policy))
-
-
-def _entries_of(keys: PodKeys) -> int:
-    """How many keys a pod has."""
-    return len(keys.labels) + len(keys.annotations) + sum([len(container.resources) for container in keys.containers])
 
 
 def _followed(denial: Finding, keys: PodKeys, overrides: Overrides, policy: Policy) -> Finding:
@@ -427,15 +406,15 @@ def _settle_each(keys: PodKeys, overrides: Overrides, policy: Policy, without: _
         )
         raise Denied(replace(found, message=message, instead=instead, named=named)) from None
     if overrides.scheduler is not None and len(containers) > 1:
-        of_scheduler = [each.vendor for each in containers if overrides.scheduler in _schedulers(each.vendor)]
+        of_scheduler = [
+            each.vendor
+            for each in containers
+            if overrides.scheduler in (each.vendor.place.scheduler, *each.vendor.place.schedulers)
+        ]
         if any([target_of(vendor, overrides, policy)[0] is not vendor for vendor in of_scheduler]):
             # It is replaced with the keys of the container that it belongs to, and no reason to keep others' as they are.
             overrides = replace(overrides, scheduler=None)
     return [settle(container, overrides, policy, without.get(container.position, ())) for container in containers]
-
-
-def _schedulers(vendor: Vendor) -> tuple[str | None, ...]:
-    return (vendor.place.scheduler, *vendor.place.schedulers)
 
 
 def _fewer_defaults(results: Sequence[Settled | Unchanged]) -> Iterator[_Without]:
@@ -443,15 +422,14 @@ def _fewer_defaults(results: Sequence[Settled | Unchanged]) -> Iterator[_Without
     settled = [result for result in results if isinstance(result, Settled)]
     writing = [container for container in settled if container.keys]
     for group in (writing, settled) if len(writing) < len(settled) else (settled,):
-        defaults = {container.requested.position: _namespace_defaults(container) for container in group}
+        defaults = {
+            each.requested.position: {dim: own for dim, own in each.filled.items() if own.origin == "namespace"}
+            for each in group
+        }
         for applied in fewer({name: default for each in defaults.values() for name, default in each.items()}):
             without = {position: each.keys() - applied.keys() for position, each in defaults.items()}
             if any(without.values()):
                 yield without
-
-
-def _namespace_defaults(container: Settled) -> dict[Dimension, Default]:
-    return {name: default for name, default in container.filled.items() if default.origin == "namespace"}
 
 
 def _not_applied(results: Sequence[Settled | Unchanged], without: _Without, why: str) -> Iterator[Finding]:
@@ -464,11 +442,7 @@ def _not_applied(results: Sequence[Settled | Unchanged], without: _Without, why:
 
 
 def _together(results: Sequence[Settled | Unchanged], keys: PodKeys, policy: Policy) -> PodResult:
-    """Merge containers that were settled separately.
-
-    Raises:
-        Denied: they do not fit together.
-    """
+    """Merge containers that were settled separately."""
     settled = [result for result in results if isinstance(result, Settled)]
     left = tuple([result for result in results if isinstance(result, Unchanged)])
     for container in settled:
@@ -500,11 +474,7 @@ def _check_init(container: Settled) -> None:
 
 
 def _check_excluded(container: Settled, settled: Sequence[Settled], keys: PodKeys) -> None:
-    """Check that the pod keeps no name with which the target takes none.
-
-    Raises:
-        Denied: another container requests by one.
-    """
+    """Check that the pod keeps no name with which the target takes none."""
     target, written = container.target, {each.requested.position: each.resources for each in settled}
     for position, other in enumerate(keys.containers):
         for name, limit, request in other.resources:
@@ -517,11 +487,7 @@ def _check_excluded(container: Settled, settled: Sequence[Settled], keys: PodKey
 
 
 def _check_stays(container: Settled, left: tuple[Unchanged, ...]) -> None:
-    """Check that no container is translated while another one needs the scheduler of the same source.
-
-    Raises:
-        Denied: it is, and the other container could then not be served.
-    """
+    """Check that no container is translated while another one needs the scheduler of the same source."""
     source = container.requested.vendor
     stays = next((other for other in left if other.placed and other.requested.vendor is source), None)
     if stays is not None:
@@ -564,11 +530,7 @@ def _entries(container: Settled) -> Iterator[tuple[Key, str]]:
 
 
 def _checked(results: Sequence[Settled | Unchanged], keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
-    """Merge containers, and check the result by a second pass.
-
-    Raises:
-        Denied: they do not fit together, or the result would be changed again or mean something else.
-    """
+    """Merge containers, and check the result by a second pass."""
     first = _together(results, keys, policy)
     if not first.changes and not any([container.translated for container in first.settled]):
         return first
@@ -628,11 +590,7 @@ def _differences(first: PodResult, second: PodResult) -> dict[int, Settled]:
 
 
 def _second_pass(first: PodResult, keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
-    """Read the result as the active vendors of its names will.
-
-    Raises:
-        Denied: it would be changed again, or mean something else.
-    """
+    """Read the result as the active vendors of its names will."""
     after = keys_after(first, keys)
     try:
         second = _together(_settle_each(after, overrides, policy, {}), after, policy)

@@ -181,11 +181,7 @@ def several_bindings(container: ContainerRequest) -> bool:
 
 
 def left_several(container: ContainerRequest, target: Vendor) -> Unchanged:
-    """Leave several sizes in one container (MIG slices) unchanged; deny other keys with several bindings.
-
-    Raises:
-        Denied: they name different chips, or would have to be translated.
-    """
+    """Leave several sizes in one container (MIG slices) unchanged; deny other keys with several bindings."""
     for other in container.other_spellings:
         first = container.all_key_values[other.key_name]
         if first.binding == other.binding or not (first.binding and other.binding):
@@ -200,11 +196,7 @@ def left_several(container: ContainerRequest, target: Vendor) -> Unchanged:
 
 
 def perhaps_counted(container: ContainerRequest, target: Vendor) -> str | None:
-    """Return an unknown name that may be the device count, if no known key is.
-
-    Raises:
-        Denied: the request would be written for another vendor, and the number of devices is unknown.
-    """
+    """Return an unknown name that may be the device count, if no known key is."""
     if not container.keys.perhaps:
         return None
     keys = [container.vendor.keys[name] for name in container.vendor.by_dimension["devices"]]
@@ -222,11 +214,7 @@ def perhaps_counted(container: ContainerRequest, target: Vendor) -> str | None:
 
 
 def keep_keys(container: ContainerRequest, reading: Reading, overrides: Overrides, policy: Policy) -> Settled:
-    """Return a request in its own keys.
-
-    Raises:
-        Denied: a key that has to be written contains a variable that the other keys do not determine.
-    """
+    """Return a request in its own keys."""
     settled = Settled(
         container, container.vendor, reading.spelled or reading.request, reading.form.name, reading.filled, reading
     )
@@ -291,11 +279,6 @@ def _with(request: Request, dimension: Dimension, amount: Memory) -> Request:
     return request if isinstance(amount, Size) else replace(request, cores=amount)
 
 
-def _first_reasons(failure: NoEquivalent) -> str:
-    """The nearest forms, as many as fit into a message."""
-    return "; ".join(failure.reasons[:2]) or "none of its forms fits"
-
-
 def settle(
     container: ContainerRequest, overrides: Overrides, policy: Policy, without: Collection[Dimension] = ()
 ) -> Settled | Unchanged:
@@ -306,9 +289,6 @@ def settle(
         overrides: those of its pod and namespace.
         policy: the vendors and settings.
         without: dimensions for which the namespace's default is left out.
-
-    Raises:
-        Denied: the vendor denies the keys, or the target cannot express the request.
     """
     target, other_family = target_of(container.vendor, overrides, policy)
     target = target if target.claim is None else _of_partitions(container, target, policy)
@@ -333,11 +313,7 @@ def settle(
 
 
 def _with_count(unchanged: Unchanged, policy: Policy) -> Unchanged:
-    """Report a count that no node can have, of a container that stays as it is.
-
-    Raises:
-        Denied: as `report_devices`.
-    """
+    """Report a count that no node can have, of a container that stays as it is."""
     container = unchanged.requested
     keys, entries = container.vendor.keys, container.key_values.values()
     count = next((entry.number for entry in entries if keys[entry.key_name].dimensions == ("devices",)), 0)
@@ -346,11 +322,7 @@ def _with_count(unchanged: Unchanged, policy: Policy) -> Unchanged:
 
 
 def _unchanged(container: ContainerRequest, target: Vendor, overrides: Overrides, policy: Policy) -> Unchanged | None:
-    """A container that is left unchanged whatever it requests; None for others.
-
-    Raises:
-        Denied: nothing in the cluster serves its keys, or they contradict each other.
-    """
+    """A container that is left unchanged whatever it requests; None for others."""
     source, copy = container.vendor, container.copy
     served = target is not source or is_served(container, overrides, policy)
     if not served and (copy is not None or container.other_spellings):
@@ -371,11 +343,7 @@ def _unchanged(container: ContainerRequest, target: Vendor, overrides: Overrides
 
 
 def _left_unserved(container: ContainerRequest, overrides: Overrides, policy: Policy) -> Unchanged:
-    """Leave what another system of the cluster may serve: a form with `leave`, whole devices by a count alone.
-
-    Raises:
-        Denied: nothing in the cluster serves these keys.
-    """
+    """Leave what another system of the cluster may serve: a form with `leave`, whole devices by a count alone."""
     try:
         settled = _Settler(container, container.vendor, overrides, policy).settle({})
     except LeftAlone as left:
@@ -459,11 +427,7 @@ def _kept_elsewhere(container: ContainerRequest, target: Vendor, overrides: Over
 
 
 def _check_copies(container: ContainerRequest, target: Vendor, policy: Policy) -> None:
-    """Check that a copy means the same, and that a translated container has no maximum beyond its guarantee.
-
-    Raises:
-        Denied: one of them does not hold.
-    """
+    """Check that a copy means the same, and that a translated container has no maximum beyond its guarantee."""
     source, copy = container.vendor, container.copy
     if copy is not None:
         request, copied = (
@@ -519,11 +483,7 @@ def expressible(vendor: Vendor, key_values: KeyValues, overrides: Overrides, pol
 
 
 def _read_alike(target: Vendor, written: Written, policy: Policy) -> bool:
-    """Whether the active owners of an inactive target's names read what is written in them as it does.
-
-    Raises:
-        Denied: they deny it.
-    """
+    """Whether the active owners of an inactive target's names read what is written in them as it does."""
     if not target.inactive:
         return True
     read_by: dict[str, dict[str, KeyValue]] = {}
@@ -551,11 +511,7 @@ class _Settler:
         self._policy = policy
 
     def settle(self, namespace: Mapping[Dimension, Default | None]) -> Settled:
-        """Settle with as many of the namespace's defaults as can be written without changing what is specified.
-
-        Raises:
-            Denied: even without them.
-        """
+        """Settle with as many of the namespace's defaults as can be written without changing what is specified."""
         if not namespace:
             return self._settle_with(namespace)
         denial: Denied | None = None
@@ -579,11 +535,7 @@ class _Settler:
         raise denial
 
     def settle_away(self, namespace: Mapping[Dimension, Default | None]) -> Settled:
-        """Settle likewise in another vendor's keys; what the hardware isolates only by order.
-
-        Raises:
-            Denied: nobody ordered it, or the target cannot express the request.
-        """
+        """Settle likewise in another vendor's keys; what the hardware isolates only by order."""
         container, target, policy = self._container, self._target, self._policy
         by_settings = moved_by_settings(container, target, self._overrides, policy)
         try:
@@ -678,11 +630,7 @@ class _Settler:
         return None
 
     def _translate(self, reading: Reading) -> Settled:
-        """Return the request of a reading in the target's keys, without the keys of the source.
-
-        Raises:
-            Denied: the target cannot express it, or nobody reads the keys.
-        """
+        """Return the request of a reading in the target's keys, without the keys of the source."""
         container, target = self._container, self._target
         findings = list(reading.findings)
         request, written = self._write(reading, findings)
@@ -752,7 +700,9 @@ class _Settler:
             remedies = [other, self._remedy(requested_memory), self._default_to_set(reading, defaults)]
         # Why it cannot is said only where nothing can be written instead.
         remedy = "; ".join([each for each in remedies if each is not None])
-        rest = f": {remedy}" if remedy else f" ({request}): {_first_reasons(failure)}"
+        rest = (
+            f": {remedy}" if remedy else f" ({request}): {'; '.join(failure.reasons[:2]) or 'none of its forms fits'}"
+        )
         message = f"{target.name} cannot express {requested}{rest}"
         if moved_by_settings(container, target, self._overrides, self._policy):
             message = f"{message}; {serving(container.vendor, self._policy)}"
@@ -926,11 +876,7 @@ class _Settler:
         )
 
     def _add_target(self, settled: Settled, written: Written) -> None:
-        """Add the keys of the target.
-
-        Raises:
-            Denied: nobody reads them.
-        """
+        """Add the keys of the target."""
         target = self._target
         for key_name, entry in written.keys.items():
             key = target.keys[key_name]
@@ -953,11 +899,7 @@ class _Settler:
             settled.claim.update((entry.key_name, entry) for entry in self._selected())
 
     def _selected(self) -> Iterator[KeyValue]:
-        """Yield the attributes of devices that the pod selects by annotations of the source.
-
-        Raises:
-            Denied: a list is too long, or has a value that no device has.
-        """
+        """Yield the attributes of devices that the pod selects by annotations of the source."""
         selects = self._container.vendor.document.selects
         for key in self._target.keys.values():
             if key.selects is None:

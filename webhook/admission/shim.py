@@ -37,7 +37,7 @@ from webhook.patch import Slot
 from webhook.pod import EnvVar, present
 from webhook.quantity import exact_text
 from webhook.reasons import Finding, Reason, deny
-from webhook.request import UNLIMITED, Request
+from webhook.request import UNLIMITED
 
 
 def keep_environment(plan: Plan, resolution: PodResult) -> None:
@@ -107,10 +107,6 @@ def inject_shim(plan: Plan) -> None:
 
     Runs after the guard, which may remove a variable that is written here. Fills `Plan.deliveries`:
     ``plugin`` if the device plugin brings the shim, else the delivery's name.
-
-    Raises:
-        Denied: something in the pod collides with the shim, its limit cannot be written and the mapping denies that,
-            or ``LD_PRELOAD`` is set by ``valueFrom``.
     """
     check_node_folders(plan)
     delivered: list[tuple[Slot, Delivery]] = []
@@ -166,8 +162,9 @@ def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
         report_unused(plan, why)
         return NO_DELIVERY
     slot, values = allocation.slot, shim.values(request, container)
-    if shim.indexed:
-        _check_count(request, container)
+    if shim.indexed and (request.devices or 0) > MAX_INDEXED:
+        message = f"the shim needs variables for each of {request.devices} devices: request at most {MAX_INDEXED}"
+        raise deny(Reason.TOO_MANY, message, container=container)
     env = _shim_env(plan, slot, shim, values)
     if shim.library_path:
         _lead_search_path(plan, slot, shim, env)
@@ -183,15 +180,11 @@ def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
     return delivery
 
 
-def _check_count(request: Request, container: str) -> None:
-    if (request.devices or 0) > MAX_INDEXED:
-        message = f"the shim needs variables for each of {request.devices} devices: request at most {MAX_INDEXED}"
-        raise deny(Reason.TOO_MANY, message, container=container)
-
-
 def _leave_to_plugin(plan: Plan, allocation: Allocation, shim: Shim, unmet: Need) -> None:
     container = allocation.slot.name
-    message = f"no limit for the shim follows from {_amount_text(allocation.request, unmet)} before the device is known"
+    message = (
+        f"no limit for the shim follows from {unmet} {getattr(allocation.request, unmet)} before the device is known"
+    )
     remedy = "request memory as a size" if unmet == "memory" else "request cores in percent"
     if shim.document.unmet == "deny":
         raise deny(Reason.LIMIT_NOT_MET, f"{message}: {remedy}", container=container)
@@ -199,10 +192,6 @@ def _leave_to_plugin(plan: Plan, allocation: Allocation, shim: Shim, unmet: Need
     note = f"{message}; the device plugin enforces it: {remedy} to use the shim"
     plan.findings.append(Finding(Reason.LEFT_TO_PLUGIN, note, container))
     report_unused(plan, f"{message}: {remedy}")
-
-
-def _amount_text(request: Request, dimension: Need) -> str:
-    return f"{dimension} {request.memory if dimension == 'memory' else request.cores}"
 
 
 def _shim_env(plan: Plan, slot: Slot, shim: Shim, values: Mapping[str, str]) -> ShimEnv:

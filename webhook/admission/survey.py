@@ -154,7 +154,10 @@ def _survey(pod: Pod, policy: Policy) -> Survey:
     annotations = _read_keys(metadata.annotations, policy.annotations, keys_left) if metadata.annotations else ()
     selector = _read_keys(node_selector, policy.node_selector, keys_left - len(annotations)) if node_selector else ()
     if has_request or annotations:
-        _check_names(all_slots)
+        long = next((slot.name for slot in all_slots if len(slot.name) > MAX_NAME), None)
+        if long is not None:
+            message = f"the name of a container has {len(long)} characters: write at most {MAX_NAME}"
+            raise deny(Reason.TOO_MANY, message, field="name")
     if metadata.labels and not policy.searched_keys.isdisjoint(metadata.labels):
         findings.extend(_misplaced("label", metadata.labels, policy))
     if metadata.annotations and not policy.searched_keys.isdisjoint(metadata.annotations):
@@ -187,7 +190,8 @@ def _container_keys(
                 unknown_left -= len(unknown)
                 for name in unknown:
                     found = [*_unknown(name, slot, [key for key, _, _ in resources], policy)]
-                    findings.extend(found if found and _counts(requested, name) else ())
+                    sides = [side for side in (requested.limits, requested.requests) if side and name in side]
+                    findings.extend(found if found and any(counts(side[name]) for side in sides) else ())
                 if claimed := claims_of(slot.container):
                     claims[slot.path] = claimed
                 if resources:
@@ -261,12 +265,6 @@ def _resource_keys(
     return tuple(keys), sorted(unknown) if unknown else unknown
 
 
-def _counts(resources: Resources, name: str) -> bool:
-    """Whether another number than 0 is requested: that is nothing, under whatever name."""
-    sides = (resources.limits or {}, resources.requests or {})
-    return any(name in side and counts(side[name]) for side in sides)
-
-
 def _text(quantity: QuantityText | None) -> str:
     return canonical(quantity if isinstance(quantity, str) else repr(quantity))
 
@@ -289,13 +287,6 @@ def _check_length(key: str, value: str, keys_left: int) -> None:
         what, text, most = ("name", key, MAX_KEY) if len(key) > MAX_KEY else ("value", value, MAX_VALUE)
         message = f"the {what} {text[:40]!r}… of a GPU key has {len(text)} characters: write at most {most}"
         raise deny(Reason.TOO_MANY, message)
-
-
-def _check_names(all_slots: tuple[Slot, ...]) -> None:
-    for slot in all_slots:
-        if len(slot.name) > MAX_NAME:
-            message = f"the name of a container has {len(slot.name)} characters: write at most {MAX_NAME}"
-            raise deny(Reason.TOO_MANY, message, field="name")
 
 
 def _unknown(key: str, slot: Slot, beside: list[str], policy: Policy) -> Iterator[Finding]:

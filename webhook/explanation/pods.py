@@ -209,14 +209,14 @@ def _placement(plan: Plan) -> Iterator[ExplainedRow]:
         yield _changed("affinity", None, f"required: the node is called {spec.node_name}")
     for toleration in plan.tolerations_added:
         yield _changed("tolerations", None, msgspec.json.encode(toleration).decode())
-    for before, after, what in (
+    for sent, after, what in (
         (spec.node_selector or {}, plan.node_selector, "nodeSelector"),
         (metadata.labels or {}, plan.labels, "label"),
         (metadata.annotations or {}, plan.annotations, "annotation"),
     ):
-        for key in {**before, **after}:
-            if key not in {STATUS, SUMMARY, CHANGED} and before.get(key) != after.get(key):
-                yield _changed(f"{what} {key}", before.get(key), after.get(key))
+        for key in {**sent, **after}:
+            if key not in {STATUS, SUMMARY, CHANGED} and sent.get(key) != after.get(key):
+                yield _changed(f"{what} {key}", sent.get(key), after.get(key))
 
 
 def _changed(name: str, before: str | None, after: str | None) -> ExplainedRow:
