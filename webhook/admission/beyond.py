@@ -68,13 +68,7 @@ def crowded(pod: Pod, policy: Policy) -> Finding | None:
 
 
 def beyond(excess: Finding, pod: Pod, policy: Policy) -> Decision | None:
-    """Return the decision on a pod beyond the bounds that requests nothing; None for one that has to be denied.
-
-    Args:
-        excess: what exceeds a bound.
-        pod: the pod, or its facts.
-        policy: as for `decide`.
-    """
+    """Return the decision on a pod beyond the bounds that requests nothing; None for one that has to be denied."""
     hiding = hiding_of(policy) if policy.settings.hide_devices else None
     spec, metadata = pod.spec, pod.metadata
     number = len(spec.containers) + len(spec.init_containers or ())

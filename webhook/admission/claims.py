@@ -58,10 +58,6 @@ def claims_of(container: Container, served: Collection[str] = ()) -> tuple[str, 
     """Return what a container claims, without repetition: names of the pod's claims, and resource names of device classes.
 
     The name of a device class is never a key of a mapping: its domain belongs to Kubernetes.
-
-    Args:
-        container: a container of a pod.
-        served: other resource names that device classes serve, if they are known.
     """
     resources = container.resources
     if resources is None:
@@ -82,13 +78,7 @@ def requested_key(container: Container, policy: Policy) -> str | None:
 
 
 def nothing_requested(pod: Pod, claims: Mapping[str, tuple[str, ...]], *, left: bool = False) -> Reason:
-    """Return why a pod is left unchanged: another system serves its keys, its devices are claimed, or it has none.
-
-    Args:
-        pod: the pod.
-        claims: what its containers claim, by their paths.
-        left: whether a container requests devices in keys that are left to their own system.
-    """
+    """Return why a pod is left unchanged: another system serves its keys, its devices are claimed, or it has none."""
     if left:
         return Reason.LEFT
     return Reason.RESOURCE_CLAIMS if pod.spec.resource_claims or claims else Reason.NO_GPU_KEYS
@@ -369,10 +359,6 @@ def write_claims(plan: Plan, wanted: Sequence[WantedClaim]) -> None:
     Containers with equal requests have claims of their own from one template, or requests of their own in one claim. An init
     container has ended before others begin, and a claim lasts as long as the pod: it uses what an equal container claims, or
     adds to it.
-
-    Args:
-        plan: the pod.
-        wanted: what the containers claim, or have claimed before.
     """
     groups: dict[str, list[WantedClaim]] = {}
     for each in wanted:

@@ -92,14 +92,7 @@ class ContainerRequest(msgspec.Struct):
         )
 
     def add(self, owner: Owner, name: str, text: str, number: Number) -> None:
-        """Add a key of `vendor`; what 0 means is known only when all of them are added.
-
-        Args:
-            owner: which of the vendor's keys it is.
-            name: the key as it is in the pod.
-            text: its value.
-            number: the value as a number; 0 for a text.
-        """
+        """Add a key of `vendor`; what 0 means is known only when all of them are added."""
         key = self.vendor.keys[owner.key_name]
         binding = tuple([pair for pair in owner.binding if pair[0] != CONTAINER]) if owner.binding else ()
         entry = KeyValue(owner.key_name, name, text, number, binding)
@@ -213,14 +206,7 @@ ContainerRequests: TypeAlias = dict[int, ContainerRequest]
 
 
 def container_in(containers: ContainerRequests, position: int, keys: ContainerKeys, vendor: Vendor) -> ContainerRequest:
-    """Return a container as it requests in the keys of a vendor; create it if it has no key of that vendor yet.
-
-    Args:
-        containers: the requesting containers, where it is found or added.
-        position: the container's index in `PodKeys.containers`.
-        keys: the container's keys.
-        vendor: the vendor of the key that is about to be added.
-    """
+    """Return a container as it requests in the keys of a vendor; create it if it has no key of that vendor yet."""
     container = containers.get(position)
     if container is None:
         container = containers[position] = ContainerRequest(position, keys, vendor)
@@ -409,14 +395,7 @@ def _chosen(
 def _join_copies(
     applies_to: dict[str, list[int]], by_vendor: Mapping[str, list[_PodEntry]], keys: PodKeys, policy: Policy
 ) -> None:
-    """Apply a vendor's keys where their copy applies, in another vendor's keys, if they do not name a container themselves.
-
-    Args:
-        applies_to: by vendor, the containers that its labels and annotations apply to; changed in place.
-        by_vendor: these labels and annotations.
-        keys: the pod's.
-        policy: the vendors in force.
-    """
+    """Apply a vendor's keys where their copy applies, in another vendor's keys, if they do not name a container themselves."""
     for name, copied in applies_to.items():
         vendor = policy.vendors[name]
         original = applies_to.get(vendor.document.copies or "")

@@ -111,13 +111,7 @@ def _by_size(pod: Pod, policy: Policy) -> Decision | None:
 
 
 def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Decision:
-    """Take the steps after eligibility; the decision where the namespace enforces.
-
-    Args:
-        facts: of a pod that is not overfull.
-        policy: as for `decide`.
-        steps: collects the results.
-    """
+    """Take the steps after eligibility; the decision where the namespace enforces."""
     pod, context = facts.pod, facts.context
     excess = exceeded(pod, policy, few=facts.key is not None)
     if excess is not None:
@@ -353,13 +347,7 @@ def denied(denial: Finding, findings: tuple[Finding, ...] = (), vendors: tuple[s
 
 
 def deny_unread(what: str, context: Context, policy: Policy) -> Decision:
-    """Return the decision on a pod of which nothing but its namespace is known: an error would let it through unjudged.
-
-    Args:
-        what: what cannot be read, and why.
-        context: as for `decide`.
-        policy: likewise.
-    """
+    """Return the decision on a pod of which nothing but its namespace is known: an error would let it through unjudged."""
     # The workload is not known either, so no roll-out leaves it out.
     known = context.namespace
     kept = {key: text for key, text in known.labels.items() if key != labels.ROLLOUT}

@@ -33,14 +33,7 @@ _RIGHT: Final = untouched(Reason.ALREADY_RIGHT)
 
 
 def judge_ephemeral(pod: Pod, added: Sequence[Container], context: Context, policy: Policy) -> Decision:
-    """Judge what is added to a pod: denied if a container with a share of the pod would be, or would lose something.
-
-    Args:
-        pod: as stored.
-        added: the new ephemeral containers.
-        context: as for `decide`.
-        policy: likewise.
-    """
+    """Judge what is added to a pod: denied if a container with a share of the pod would be, or would lose something."""
     excess = undecoded(pod)
     pod = what_counts(pod, pod, policy)
     if skip_reason(pod, context, policy) is not None or enforcement_of(pod, context).mode is not Mode.ENFORCE:

@@ -75,12 +75,6 @@ def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decisi
     """Judge an update of a pod: denied if it changes what `decide` would remove from a new pod as a scheduler's own.
 
     So is one that opts a pod with devices out, or changes its target.
-
-    Args:
-        old: the stored pod.
-        new: the pod as it would be stored.
-        context: with the user who updates it.
-        policy: as for `decide`.
     """
     excess = next((each for each in map(undecoded, (old, new)) if each is not None), None)
     if excess is not None:

@@ -36,12 +36,6 @@ def decide_template(
     """Decide on the pod of a template as `decide` does, but leave what a placeholder keeps open until the pod is made.
 
     Until then names are judged, and containers without placeholders.
-
-    Args:
-        pod: as its controller would create it.
-        context: as for `decide`.
-        policy: as for `decide`.
-        decide: what decides on a pod without placeholders.
     """
     found = list(_placeholders(pod, policy))
     facts = facts_of(pod, context, policy) if found and skip_reason(pod, context, policy) is None else None

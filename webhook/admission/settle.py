@@ -282,14 +282,7 @@ def _with(request: Request, dimension: Dimension, amount: Memory) -> Request:
 def settle(
     container: ContainerRequest, overrides: Overrides, policy: Policy, without: Collection[Dimension] = ()
 ) -> Settled | Unchanged:
-    """Settle the request of one container, or leave it unchanged.
-
-    Args:
-        container: the container and its keys.
-        overrides: those of its pod and namespace.
-        policy: the vendors and settings.
-        without: dimensions for which the namespace's default is left out.
-    """
+    """Settle the request of one container, or leave it unchanged."""
     target, other_family = target_of(container.vendor, overrides, policy)
     target = target if target.claim is None else _of_partitions(container, target, policy)
     unchanged = _unchanged(container, target, overrides, policy)

@@ -52,13 +52,7 @@ class Stray(NamedTuple):
 
 
 def strays(data: Any, spots: Collection[Spot], policy: Policy) -> Iterator[Stray]:
-    """Yield the keys in an object that nothing reads where they are, each once.
-
-    Args:
-        data: the object as it was written.
-        spots: its pods.
-        policy: the vendors in force.
-    """
+    """Yield the keys in an object that nothing reads where they are, each once."""
     paths = {spot.path for spot in spots}
     for spot in spots:
         yield from _in_metadata(data, spot, policy)

@@ -290,14 +290,7 @@ def _check_length(key: str, value: str, keys_left: int) -> None:
 
 
 def _unknown(key: str, slot: Slot, beside: list[str], policy: Policy) -> Iterator[Finding]:
-    """Report an unknown resource name that is nearly a key, misplaced, or a key of an inactive vendor.
-
-    Args:
-        key: the name.
-        slot: its container.
-        beside: the container's resource names that are keys.
-        policy: the vendors in force.
-    """
+    """Report an unknown resource name that is nearly a key, misplaced, or a key of an inactive vendor."""
     field_name = f"limits[{key}]"
     if key in policy.inactive:
         yield Finding(Reason.VENDOR_INACTIVE, _of_inactive(key, policy), slot.name, field_name)
@@ -368,14 +361,7 @@ def _like_a_device(key: str, policy: Policy) -> Iterator[str]:
 
 
 def idle_counts(pod: Pod, keys: PodKeys, requesting: Collection[str], policy: Policy) -> Iterator[Finding]:
-    """Report labels and annotations that only count devices, of vendors in whose keys nothing is requested.
-
-    Args:
-        pod: its annotations may have hints, which name an amount in a way that nobody here reads.
-        keys: those of the pod.
-        requesting: the vendors whose keys request something.
-        policy: the vendors in force.
-    """
+    """Report labels and annotations that only count devices, of vendors in whose keys nothing is requested."""
     resources = (name for each in keys.containers for name, _, _ in each.resources)
     named = {owner.vendor for name in resources for owner in policy.resources.owners(name)}.union(requesting)
     for place, texts, names in (
@@ -470,12 +456,6 @@ def unread_keys(
     """Yield what is wrong with the webhook's keys on a namespace or pod.
 
     Other steps report values of annotations, of the mode and of the roll-out.
-
-    Args:
-        kind: the kind of object.
-        labels: the labels of the object.
-        annotations: its annotations.
-        policy: names the label by which a namespace opts in, and the mappings' own keys below the webhook's prefix.
     """
     for texts, place in ((labels, _LABEL), (annotations, _ANNOTATION)):
         if not texts:
