@@ -43,7 +43,7 @@ class View(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_defaults=
     """Base of all views: immutable, camelCase on the wire, unknown fields skipped."""
 
 
-class Claim(View, frozen=True):
+class Claim(View, frozen=True, omit_defaults=False):
     """An entry of ``resources.claims`` of a container: the pod's claim of that name, or one request of it."""
 
     name: str = ""
@@ -95,7 +95,7 @@ class PodOS(View, frozen=True):
     name: str = ""
 
 
-class PodClaim(View, frozen=True):
+class PodClaim(View, frozen=True, omit_defaults=False):
     """An entry of ``spec.resourceClaims``: the name by which containers refer to a claim, and its source."""
 
     name: str = ""
