@@ -190,8 +190,7 @@ def _container_keys(
                 unknown_left -= len(unknown)
                 for name in unknown:
                     found = [*_unknown(name, slot, [key for key, _, _ in resources], policy)]
-                    sides = [side for side in (requested.limits, requested.requests) if side and name in side]
-                    findings.extend(found if found and any(counts(side[name]) for side in sides) else ())
+                    findings.extend(found if found and _counts(requested, name) else ())
                 if claimed := claims_of(slot.container):
                     claims[slot.path] = claimed
                 if resources:
@@ -263,6 +262,12 @@ def _resource_keys(
             unknown.append(key)
     keys.sort()
     return tuple(keys), sorted(unknown) if unknown else unknown
+
+
+def _counts(resources: Resources, name: str) -> bool:
+    """Whether another number than 0 is requested: that is nothing, under whatever name."""
+    sides = (resources.limits or {}, resources.requests or {})
+    return any(name in side and counts(side[name]) for side in sides)
 
 
 def _text(quantity: QuantityText | None) -> str:
