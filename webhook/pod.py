@@ -192,7 +192,7 @@ class HostPath(View, frozen=True):
     type: str | None = None
 
 
-class ConfigMap(View, frozen=True):
+class ConfigMapReference(View, frozen=True):
     """A reference to a ConfigMap."""
 
     name: str = ""
@@ -203,7 +203,7 @@ class Volume(View, frozen=True):
 
     name: str = ""
     host_path: HostPath | None = None
-    config_map: ConfigMap | None = None
+    config_map: ConfigMapReference | None = None
     empty_dir: msgspec.Raw = ABSENT
     image: msgspec.Raw = ABSENT
     csi: msgspec.Raw = ABSENT
@@ -212,7 +212,7 @@ class Volume(View, frozen=True):
 class EnvFrom(View, frozen=True):
     """An entry of a container's ``envFrom``."""
 
-    config_map_ref: ConfigMap | None = None
+    config_map_ref: ConfigMapReference | None = None
 
 
 class _SourceName(View, frozen=True):
