@@ -55,9 +55,11 @@ def test_a_request_that_is_added_later(resources: Json) -> None:
     hidden = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
     assert [each["env"] for each in stored["spec"]["containers"]] == [[hidden], [hidden]]
     stored["spec"]["containers"][0]["resources"] = {"limits": {**resources}, "requests": {**resources}}
+    stored["spec"]["containers"][0]["env"].append({"name": "EMPTY"})
     again = apply_strictly(stored, decided(stored, "nvidia").patch)
     main, sidecar = again["spec"]["containers"]
     assert hidden not in main["env"]
+    assert {"name": "EMPTY"} in main["env"]
     assert sidecar["env"] == [hidden]
     assert json.loads(again["metadata"]["annotations"]["vgpu-webhook.io/status"])["hidden"] == [SIDECAR["name"]]
     assert decided(again, "nvidia").patch == ()
