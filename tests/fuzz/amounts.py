@@ -45,7 +45,7 @@ def amount_findings(trial: Trial) -> Iterator[Finding]:
     """Everything that is wrong with what the containers get."""
     if trial.skipped or trial.decision.reason.code == "VGW010" or not trial.enforced:
         return
-    if all(read.idle or not read.vendor for read in trial.before):
+    if all(read.idle or not (read.vendor or read.unsure) for read in trial.before):
         if trial.decision.patch_json:
             yield Finding("who asks for nothing is left alone", trial.decision.patch_json.decode())
         return

@@ -23,7 +23,8 @@ WHOLE = {"Source", "Selects", "Toleration"}
 """Models of which all fields are read alike, not each by its name."""
 ALIKE = {"Guard.mount", "Guard.hostPath"}
 """Likewise, as places of a guard."""
-FOR_PEOPLE = {"CheckedSource.missing", "CheckedSource.opened", "Guard.read_by", "Mapping.unguarded"}
+SOURCE = {f"CheckedSource.{name}" for name in ("adds", "date", "missing", "opened")}
+FOR_PEOPLE = {*SOURCE, "Guard.read_by", "Mapping.unguarded"}
 """What only readers of a document need."""
 
 
