@@ -45,8 +45,8 @@ def amount_findings(trial: Trial) -> Iterator[Finding]:
     """Everything that is wrong with what the containers get."""
     if trial.skipped or trial.decision.reason.code == "VGW010" or not trial.enforced:
         return
-    if all(read.idle or not (read.vendor or read.unsure) for read in trial.before):
-        if trial.decision.patch_json:
+    if all(read.idle or not read.vendor for read in trial.before):
+        if trial.decision.patch_json and not any(read.unsure for read in trial.before):
             yield Finding("who asks for nothing is left alone", trial.decision.patch_json.decode())
         return
     if trial.decision.denial is not None:
