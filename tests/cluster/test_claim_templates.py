@@ -11,7 +11,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from tests.waiting import alongside, turns
+from tests.waiting import PATIENCE, alongside, turns
 from webhook.cluster import claims
 from webhook.cluster.claims import (
     GROUP,
@@ -149,6 +149,12 @@ class Cluster(FakeApi):
     def templates(self) -> list[str]:
         """The names of what is stored."""
         return [key.rpartition("/")[2] for key in self.objects if f"/{RESOURCE}/" in key]
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No review here is answered without its template because this machine is slow."""
+    monkeypatch.setattr(claims, "SECONDS", PATIENCE)
 
 
 @asynccontextmanager
@@ -300,15 +306,16 @@ async def test_all_go_that_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None
         assert len(api.templates) == 3
 
 
-async def test_a_flood_of_refused_pods_leaves_the_bound() -> None:
-    """Of templates that nobody names; none of them is denied."""
+async def test_a_flood_of_refused_pods_leaves_the_bound(caplog: pytest.LogCaptureFixture) -> None:
+    """Of templates that nobody names; none of them is denied, and room is made once for all that wait for it."""
     api = Cluster()
     async with of(api, most=10) as templates:
         for number in range(20):
             await asyncio.gather(*[templates.provide("team", [other(10 * number + each)]) for each in range(10)])
             assert len(api.templates) <= 10
         assert templates.counts["refused"] == 0
-        assert api.templates[-1] == other(199).name
+        assert other(199).name in api.templates
+        assert not caplog.records
 
 
 async def test_what_made_room_is_created_again() -> None:

@@ -27,6 +27,7 @@ from tests.fuzz.enforcement import (
     is_covered,
     is_privileged,
     placed,
+    reaches_beside,
     sandboxed,
     shows_devices,
 )
@@ -416,7 +417,9 @@ def _guarded(trial: Trial, denial: Denial) -> bool:
     allowed = trial.case.annotations.get(f"{PREFIX}guard") in {"allow", "strip", "audit"}
     guarded = bool(variables & {*GUARDED, *LOADER}) or any(key in trial.keys for _, key, _ in SWITCHES)
     guarded = guarded or any(map(is_covered, mounted))
-    return (guarded and not allowed) or _out_of_isolation(trial)
+    all_of_it = trial.case.annotations.get(f"{PREFIX}guard") == "deny"
+    reported = all_of_it and any(reaches_beside(trial.case.pod["spec"], container) for container in requesting)
+    return (guarded and not allowed) or reported or _out_of_isolation(trial)
 
 
 def _out_of_isolation(trial: Trial) -> bool:

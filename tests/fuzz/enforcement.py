@@ -311,6 +311,18 @@ def escapes(spec: Json, container: Json) -> list[str]:
     return [*found, *(names & CAPABILITIES), *filter(NODE_PATH.fullmatch, _of_the_node(spec, container))]
 
 
+def reaches_beside(spec: Json, container: Json) -> bool:
+    """Whether a container reaches what honest pods need, too, which is only reported where nobody says otherwise."""
+    added = ((container.get("securityContext") or {}).get("capabilities") or {}).get("add") or []
+    names = {str(name).upper().removeprefix("CAP_") for name in added}
+    return bool(
+        spec.get("hostIPC")
+        or spec.get("shareProcessNamespace")
+        or names & {"SYS_ADMIN", "SYS_PTRACE", "PERFMON", "CHECKPOINT_RESTORE"}
+        or "/dev" in _of_the_node(spec, container)
+    )
+
+
 def shows_devices(spec: Json, container: Json) -> bool:
     """Whether a container mounts device files of GPUs from the node."""
     return any(path.startswith("/dev/nvidia") for path in _of_the_node(spec, container))

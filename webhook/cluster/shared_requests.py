@@ -39,8 +39,8 @@ class SharedRequests(Generic[T]):
         return task if self._clock() < until else None
 
     def get(self, key: str) -> asyncio.Task[T] | None:
-        """The same, or the request without an answer yet."""
-        return self.answered(key) or self._running.get(key)
+        """The request without an answer yet, or else the one whose answer holds."""
+        return self._running.get(key) or self.answered(key)
 
     def forget(self, key: str) -> None:
         """What was answered no longer holds."""
