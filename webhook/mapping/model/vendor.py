@@ -398,7 +398,7 @@ def _check_totals(document: schema.Mapping, keys: Mapping[str, Key], problems: P
         of_pod = key.place in {"label", "annotation"} and not key.per_container and not key.listed
         if of_pod and key.total and {"memory", "cores"} & set(key.dimensions):
             message = "a total over the devices of a pod needs `containers`: which of its containers request"
-            hint = "write `containers: one`, `shared`, or `any` if each of them gets the whole number"
+            hint = "write beside `keys` `containers: one`, `shared`, or `any` if each of them gets the whole number"
             problems.add(("keys", key.name, "total"), message, hint)
 
 
