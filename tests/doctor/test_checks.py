@@ -148,7 +148,6 @@ ALL_PLUGIN = outcome(settings="{}\n", nvidia="extends: nvidia\nshim: {mode: plug
 """Without a target, which may be one of those whose shim is injected."""
 VOLCANO = outcome(settings="target: volcano")
 SERVES_ALIYUN = outcome(settings="target: nvidia\nserved: [aliyun]")
-OF_SLICES = outcome(settings="target: dra-nvidia-mig")
 SLICE = resource_slice("gpu.nvidia.com", "memory", shared=False)
 DRIVER = "hami-core-gpu.project-hami.io"
 NEWER = [resource_slice(DRIVER, "memory", generation=2)]
