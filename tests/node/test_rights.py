@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from tests.controlplane.client import Object
+from tests.controlplane.client import Client, Object
 from tests.controlplane.objects import mapping
+from tests.controlplane.written import STATUS
 
 from .releases import GROUP, KIND, NAMESPACE, REGISTRATION, TEAM, Release
 from .rights import Right, Used, granted, missing, rights_of, unused, used
@@ -121,13 +122,28 @@ def workloads_are_told(scene: Scene) -> None:
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
     spec = {"selector": {"matchLabels": labels}, "template": template}
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "told"}, "spec": spec}
-    job_spec = {"template": {"spec": {"containers": [container], "restartPolicy": "Never"}}}
+    job_template = {"metadata": {"labels": labels}, "spec": {"containers": [container], "restartPolicy": "Never"}}
+    job_spec = {"template": job_template}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "told"}, "spec": job_spec}
     for each in (deployment, job):
         scene.client.create(each, TEAM).accepted()
+    scene.release.plane.wait_until(lambda: _all_treated(scene.client, labels), "pods of both treated", 60)
     scene.wait_for(f"create events in {TEAM}", f"get jobs.batch told in {TEAM}")
     for version, resource in (("apps/v1", "deployments"), ("batch/v1", "jobs")):
         scene.client.delete(version, resource, "told", TEAM)
+
+
+def _all_treated(client: Client, labels: dict[str, str]) -> bool:
+    """Whether each of two workloads has a pod, and it was treated; others are deleted, so that their owner makes another.
+
+    The API server learns of a webhook configuration that is created again only after it has stored it.
+    """
+    [(key, value)] = labels.items()
+    pods = client.list("v1", "pods", TEAM, f"{key}={value}")
+    passed_by = [pod["metadata"]["name"] for pod in pods if STATUS not in pod["metadata"].get("annotations", {})]
+    for name in passed_by:
+        client.delete("v1", "pods", name, TEAM)
+    return not passed_by and len({pod["metadata"]["ownerReferences"][0]["kind"] for pod in pods}) == 2
 
 
 def _is_look_at_event(use: Used) -> bool:
