@@ -1,15 +1,12 @@
 """Every reason for a decision: one enumeration for messages, status, audit annotations, logs and metrics; and findings.
 
-The codes are stable: a number never gets a second meaning. Their texts are in ``reasons.yaml``; ``docs/codes.md`` is generated
-from both.
+The codes are stable: a number never gets a second meaning. `webhook.codes` has their texts.
 
 Findings about a pod: a reason with its details, as a warning or as a denial.
 """
 
 import enum
-from functools import cache
-from importlib import resources
-from typing import Final, Self, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -25,53 +22,6 @@ class ReasonKind(enum.Enum):
     NOTE = "note"
     DENIAL = "denial"
     BUG = "bug"
-
-
-class ReasonGroup(enum.Enum):
-    """What a person does about a code: a group of the page, with its heading and what to do."""
-
-    AMOUNT = "amount", "Write another amount", "Write the amount that the message names."
-    KEY = "key", "Correct a key", "Write, move or remove the key as the message says."
-    TARGET = "target", "See what the target lacks", "Change the request as the message says, or choose another target."
-    PLACE = "place", "Leave the node to the mapping", "Remove the field that the message names."
-    LIMIT = "limit", "Leave the limit alone", "Remove what the message names, or write it as it says."
-    CLUSTER = "cluster", "Ask whoever runs the cluster", "The policy or the namespace decides."
-    NOTHING = "nothing", "Nothing is wrong", "Nothing to do. Only the status, the audit log and metrics say so."
-    BUG = "bug", "Report a bug", "Report the log line and the manifest of the pod."
-
-    heading: str
-    remedy: str
-
-    def __new__(cls, key: str, heading: str, remedy: str) -> Self:
-        """Return a group whose value is its key, as ``reasons.yaml`` names it."""
-        group = object.__new__(cls)
-        group._value_ = key
-        group.heading = heading
-        group.remedy = remedy
-        return group
-
-
-class Explanation(msgspec.Struct, frozen=True):
-    """The meaning of a code.
-
-    Attributes:
-        title: a few words, for tables and headings.
-        group: what a person does about it.
-        meaning: what happened, in a sentence.
-        remedy: what to do about it beyond what its group says.
-        example: a message that says what to do, where there is no remedy.
-    """
-
-    title: str
-    group: ReasonGroup
-    meaning: str
-    remedy: str = ""
-    example: str = ""
-
-    @property
-    def advice(self) -> str:
-        """What to do about it, with what its group says."""
-        return self.remedy or self.group.remedy
 
 
 class Reason(enum.Enum):
@@ -199,19 +149,8 @@ class Reason(enum.Enum):
         self.note = kind is ReasonKind.NOTE
         """Whether it is only recorded: in the status, the audit log and metrics."""
 
-    @property
-    def explanation(self) -> Explanation:
-        """What it means; read when somebody asks for it."""
-        return _explanations()[self.code]
-
 
 BY_CODE = {reason.code: reason for reason in Reason}
-
-
-@cache
-def _explanations() -> dict[str, Explanation]:
-    return msgspec.yaml.decode((resources.files("webhook") / "reasons.yaml").read_bytes(), type=dict[str, Explanation])
-
 
 MAX_SENTENCE: Final = 4096
 """Whatever the pod contains: `webhook.review` cuts what the API server is told further."""

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from deploy.generate import DEPLOY
-from webhook.reasons import Reason, ReasonGroup, ReasonKind
+from webhook.codes import ReasonGroup, explanation_of
+from webhook.reasons import Reason, ReasonKind
 
 PAGE: Final[Path] = DEPLOY.parent / "docs" / "codes.md"
 
@@ -34,12 +35,12 @@ def page() -> str:
     parts = [_HEADING]
     for group in ReasonGroup:
         parts.append(f"## {group.heading}\n\n{group.remedy}\n")
-        parts += [_section(reason) for reason in Reason if reason.explanation.group is group]
+        parts += [_section(reason) for reason in Reason if explanation_of(reason).group is group]
     return "\n".join(parts)
 
 
 def _section(reason: Reason) -> str:
-    explanation = reason.explanation
+    explanation = explanation_of(reason)
     effect = _BESIDE.get(reason.kind, "")
     status = f" ({reason.status})" if reason.status not in {0, _USUAL_STATUS} else ""
     advice = f" {explanation.remedy}" if explanation.remedy else ""

@@ -8,9 +8,9 @@ import yaml
 
 from deploy.generate import DEPLOY
 from deploy.generate.table import Value, values
+from webhook.cli.commands.schema import mapping_json_schema
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.load import builtin
-from webhook.mapping.model.schema import mapping_json_schema
 
 
 def values_schema() -> str:

@@ -12,11 +12,12 @@ from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.claims import claims_in_status
 from webhook.admission.judge import judge_pod
+from webhook.cli.manifests.templates import read_template
 from webhook.cluster.registration.names import matched_names_of, sends
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.templates import read_template, selectors_of
+from webhook.mapping.requests.templates import selectors_of
 from webhook.pod import Metadata, decode_pod
 from webhook.reasons import Reason
 from webhook.request import UNLIMITED, Request, Size, template_name

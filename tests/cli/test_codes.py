@@ -8,7 +8,8 @@ import yaml
 
 from deploy.generate.codes import PAGE, page
 from tests.cli.conftest import Run
-from webhook.reasons import BY_CODE, Reason, ReasonGroup, ReasonKind
+from webhook.codes import ReasonGroup, explanation_of
+from webhook.reasons import BY_CODE, Reason, ReasonKind
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -22,27 +23,27 @@ def test_the_page_has_a_section_for_each_reason() -> None:
     for reason in Reason:
         (section,) = re.findall(rf"^### {reason.code}\n(.*?)(?:^#|\Z)", text, re.MULTILINE | re.DOTALL)
         assert f"`{reason.slug}`" in section
-        assert reason.explanation.meaning in section
-        said = reason.explanation.remedy or reason.explanation.meaning
-        written = reason.explanation.group in {ReasonGroup.AMOUNT, ReasonGroup.KEY}
-        if reason.kind is ReasonKind.DENIAL and written and reason.explanation.example:
-            said = f"“{reason.explanation.example}”."
+        assert explanation_of(reason).meaning in section
+        said = explanation_of(reason).remedy or explanation_of(reason).meaning
+        written = explanation_of(reason).group in {ReasonGroup.AMOUNT, ReasonGroup.KEY}
+        if reason.kind is ReasonKind.DENIAL and written and explanation_of(reason).example:
+            said = f"“{explanation_of(reason).example}”."
         assert section.rstrip().endswith(said)
         if reason.status:
             assert (f" ({reason.status}):" in section) == (reason.status != HTTPStatus.UNPROCESSABLE_ENTITY)
         above = text.partition(f"### {reason.code}\n")[0].rpartition("\n## ")[2]
-        assert above.startswith(f"{reason.explanation.group.heading}\n\n{reason.explanation.group.remedy}\n")
+        assert above.startswith(f"{explanation_of(reason).group.heading}\n\n{explanation_of(reason).group.remedy}\n")
 
 
 def test_no_remedy_is_empty_words() -> None:
     """Each says more than its group, and each group has codes."""
-    remedies = [reason.explanation.remedy for reason in Reason]
+    remedies = [explanation_of(reason).remedy for reason in Reason]
     assert not {"Nothing.", "Remove it.", "Write what the message names."} & set(remedies)
     assert not {group.remedy for group in ReasonGroup} & set(remedies)
-    assert {reason.explanation.group for reason in Reason} == set(ReasonGroup)
+    assert {explanation_of(reason).group for reason in Reason} == set(ReasonGroup)
     told = [each for each in Reason if each.kind in {ReasonKind.WARNING, ReasonKind.DENIAL}]
-    without = [each.code for each in told if bool(each.explanation.remedy) == bool(each.explanation.example)]
-    assert not [code for code in without if BY_CODE[code].explanation.group is not ReasonGroup.NOTHING]
+    without = [each.code for each in told if bool(explanation_of(each).remedy) == bool(explanation_of(each).example)]
+    assert not [code for code in without if explanation_of(BY_CODE[code]).group is not ReasonGroup.NOTHING]
 
 
 def test_every_text_is_of_a_reason() -> None:
@@ -63,9 +64,9 @@ def test_one_code(run: Run, reason: Reason) -> None:
     result = run("codes", reason.code)
     assert result.exit_code == 0
     keys = " ".join(result.stdout.split())
-    assert keys.startswith(f"{reason.code}: {reason.explanation.title}")
-    assert reason.explanation.meaning in keys
-    assert f"What to do: {reason.explanation.advice}" in keys
+    assert keys.startswith(f"{reason.code}: {explanation_of(reason).title}")
+    assert explanation_of(reason).meaning in keys
+    assert f"What to do: {explanation_of(reason).advice}" in keys
     assert run("codes", reason.code.lower()).stdout == run("codes", reason.slug).stdout == result.stdout
 
 

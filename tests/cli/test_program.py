@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import Run
 from webhook import __version__
 from webhook.cli import COMMANDS, GROUPS, completing
-from webhook.mapping.document.settings import setting_descriptions
+from webhook.cli.completing import setting_descriptions
 
 
 @pytest.mark.parametrize("arguments", [(), *((name,) for name in COMMANDS)], ids=str)

@@ -18,6 +18,7 @@ from tests.cli.conftest import Run
 from webhook.cli.options import PolicyOptions
 from webhook.cli.policy_source import sourced_policy
 from webhook.cli.terminal import aligned
+from webhook.codes import explanation_of
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.schema import Mapping
@@ -186,7 +187,7 @@ def test_a_table_fits_a_narrow_terminal() -> None:
     assert program.returncode == 0
     table = seen.decode().replace("\r", "").splitlines()
     assert max(map(len, table)) <= 50
-    assert {word for reason in Reason for word in reason.explanation.title.split()} <= set(" ".join(table).split())
+    assert {word for reason in Reason for word in explanation_of(reason).title.split()} <= set(" ".join(table).split())
 
 
 def test_narrow_columns() -> None:

@@ -11,12 +11,12 @@ import pytest
 from tests.cluster.config_maps import mapping, outcome, vendor
 from tests.mapping.vendors import ACME, problems
 from tests.naming import each_of
+from webhook.cli.commands.schema import mapping_json_schema
 from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.load import build_policy, builtin
 from webhook.mapping.model.schema import Mapping as Schema
-from webhook.mapping.model.schema import mapping_json_schema
 from webhook.mapping.model.vendor import draft_vendor
 from webhook.mapping.requests.probes import combinations
 

@@ -5,8 +5,8 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from tests.naming import each_of
+from webhook.cli.commands.schema import mapping_json_schema
 from webhook.mapping.load import builtin
-from webhook.mapping.model.schema import mapping_json_schema
 
 SCHEMA = mapping_json_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)

@@ -1,9 +1,10 @@
 """The policy: that the same documents are the same policy, and what is made of it beforehand."""
 
 from tests.mapping.vendors import ACME, policy
+from webhook.cli.commands.vendors import shared_names
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.load import load_policy, vendors_with
-from webhook.mapping.model.policy import compile_policy, shared_names
+from webhook.mapping.model.policy import compile_policy
 
 OTHER = ACME.replace("vendor: acme", "vendor: other").replace("acme.com", "other.com")
 

@@ -21,6 +21,7 @@ from tests.mapping.vendors import policy as configured
 from tests.naming import each_of, naming
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Namespace, decide, resolve
+from webhook.codes import explanation_of
 from webhook.labels import TARGET, keys_of
 from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.settings import Settings
@@ -216,7 +217,7 @@ def test_what_is_done_in_vain_is_found() -> None:
 
 def test_keys_in_texts_of_codes_are_read() -> None:
     """What explains a code names keys that somebody reads; its examples are messages."""
-    names = [f"{each.explanation.meaning} {each.explanation.remedy}" for each in Reason]
+    names = [f"{explanation_of(each).meaning} {explanation_of(each).remedy}" for each in Reason]
     named = {key for text in names for key in re.findall(r"[a-z][\w-]*\.[a-z]+/[\w.*-]*[\w*]", text)}
     ours = ["kubernetes.io/arch"]  # of Kubernetes
     ours += [key for kind in ("namespace", "pod") for place in ("annotation", "label") for key in keys_of(kind, place)]

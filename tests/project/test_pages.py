@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from tests.project.test_docs import BLOCKS, CHINESE, COMMUNITY, ROOT, TEXTS
+from webhook.codes import explanation_of
 from webhook.reasons import Reason
 
 MODULES: Final = {
@@ -78,7 +79,7 @@ def test_one_place_names_what_is_not_published(page: str) -> None:
 def test_examples_of_codes_are_messages() -> None:
     """What explains a code is what a pod of `tests/cases/` is really told, by that code."""
     told = "".join(report.read_text() for report in (ROOT / "tests/cases").glob("*/report.txt"))
-    examples = {reason.code: reason.explanation.example for reason in Reason if reason.explanation.example}
+    examples = {reason.code: explanation_of(reason).example for reason in Reason if explanation_of(reason).example}
     assert not [code for code, text in examples.items() if not re.search(rf"{code}: .*{re.escape(text)}", told)]
 
 

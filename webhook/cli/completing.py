@@ -28,9 +28,15 @@ def code_names(context: click.Context, parameter: click.Parameter, incomplete: s
 
 def setting_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """Complete ``KEY=`` of a setting."""
-    from webhook.mapping.document.settings import setting_descriptions
-
     return _beginning((f"{key}=" for key in setting_descriptions()), incomplete)
+
+
+def setting_descriptions() -> dict[str, str]:
+    """Return the settings that people choose, as they write them, each with its meaning."""
+    from webhook.mapping.document.settings import Settings
+
+    fields = Settings.model_fields.items()
+    return {field.alias or name: field.description for name, field in fields if field.description is not None}
 
 
 def _beginning(names: Iterable[str], incomplete: str) -> list[str]:

@@ -146,8 +146,6 @@ def _policy_page(context: click.Context, parameter: click.Parameter, value: bool
     """Print the options of the policy, and the settings that its document can have."""
     if not value:
         return
-    from webhook.mapping.document.settings import setting_descriptions
-
     formatter = context.make_formatter()
     formatter.write_text(
         "The policy: mappings and settings. Without these options no request is translated, whole devices stay whole, and "
@@ -158,7 +156,7 @@ def _policy_page(context: click.Context, parameter: click.Parameter, value: bool
         options = [each for each in context.command.params if isinstance(each, PolicyOption)]
         formatter.write_dl([each.explained(context) for each in options])
     with formatter.section("Settings"):
-        formatter.write_dl([*setting_descriptions().items()])
+        formatter.write_dl([*completing.setting_descriptions().items()])
     click.echo(formatter.getvalue(), nl=False)
     context.exit()
 

@@ -33,6 +33,7 @@ from webhook.admission.engine import ContainerTrace, Trace, trace
 from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_source
 from webhook.admission.settle import Settled
 from webhook.admission.survey import ContainerKeys
+from webhook.codes import explanation_of
 from webhook.explanation.correction import correction
 from webhook.explanation.names import worth
 from webhook.labels import CHANGED, MODE, ROLLOUT, STATUS, SUMMARY, TARGET
@@ -56,12 +57,12 @@ ExplainedRows: TypeAlias = Mapping[str, Sequence[ExplainedRow]]
 
 
 def _reason_data(reason: Reason) -> dict[str, str]:
-    return {"code": reason.code, "outcome": reason.explanation.title}
+    return {"code": reason.code, "outcome": explanation_of(reason).title}
 
 
 def finding_data(finding: Finding) -> dict[str, Any]:
     """Return a finding as data for JSON."""
-    reason, means = finding.reason, finding.reason.explanation
+    reason, means = finding.reason, explanation_of(finding.reason)
     about = {"code": reason.code, "title": means.title, "remedy": means.remedy, "status": reason.status}
     return {**about, **{name: getattr(finding, name) for name in ("message", "container", "field", "value")}}
 
@@ -92,7 +93,7 @@ def explain_pod(
         **_reason_data(decision.reason),
         "status": {},
         "containers": [],
-        "rows": _because(decision.reason.explanation.meaning),
+        "rows": _because(explanation_of(decision.reason).meaning),
         "findings": [],
         "denial": None,
         "correction": None,
@@ -145,7 +146,7 @@ def _decided(traced: Trace, findings: Sequence[Finding], policy: Policy, pod_tar
     others = [finding for finding in findings if finding.container not in named]
     quiet = not traced.containers and would.denial is None
     rows = {
-        **(_because(decision.reason.explanation.meaning) if quiet else {}),
+        **(_because(explanation_of(decision.reason).meaning) if quiet else {}),
         **_present("pod", () if plan is None else _placement(plan)),
         **_finding_rows(others, _FINDINGS),
         **_denial_rows(would.denial, enforced=not decision.allowed),
@@ -192,7 +193,7 @@ def _denial_rows(denial: Finding | None, *, enforced: bool) -> dict[str, list[Ex
     where = "" if denial.container is None else f"container {denial.container}: "
     text = f"{denial.reason.code} {where}{denial.message}"
     label, text = ("denied", text) if enforced else ("would be", f"denied: {text}")
-    remedy = denial.reason.explanation.remedy
+    remedy = explanation_of(denial.reason).remedy
     return {label: [(text, "")], **({"remedy": [(remedy, "")]} if remedy else {})}
 
 

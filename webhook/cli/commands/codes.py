@@ -8,6 +8,7 @@ import click
 
 from webhook.cli import completing
 from webhook.cli.terminal import columns, json_text, prose
+from webhook.codes import explanation_of
 from webhook.reasons import BY_CODE, Reason, ReasonKind
 
 _DOES: Final[Mapping[ReasonKind, str]] = {
@@ -28,7 +29,7 @@ def codes(code: str | None, output: str) -> None:
     if output == "json":
         click.echo(_as_json(Reason if code is None else [_known(code)]), nl=False)
     elif code is None:
-        rows = [(reason.code, reason.kind.value, reason.explanation.title) for reason in Reason]
+        rows = [(reason.code, reason.kind.value, explanation_of(reason).title) for reason in Reason]
         click.echo(columns([("CODE", "KIND", "TITLE"), *rows]), nl=False)
     else:
         click.echo(_explained(_known(code)), nl=False)
@@ -46,7 +47,7 @@ def _known(code: str) -> Reason:
 
 
 def _explained(reason: Reason) -> str:
-    explanation = reason.explanation
+    explanation = explanation_of(reason)
     status = f" (HTTP status {reason.status})" if reason.status else ""
     lines = [
         f"{reason.code}: {explanation.title} ({reason.slug})",
@@ -67,10 +68,10 @@ def _as_json(found: Iterable[Reason]) -> str:
             "name": reason.slug,
             "kind": reason.kind.value,
             **({"status": reason.status} if reason.status else {}),
-            "title": reason.explanation.title,
-            "meaning": reason.explanation.meaning,
-            "remedy": reason.explanation.advice,
-            **({"example": reason.explanation.example} if reason.explanation.example else {}),
+            "title": explanation_of(reason).title,
+            "meaning": explanation_of(reason).meaning,
+            "remedy": explanation_of(reason).advice,
+            **({"example": explanation_of(reason).example} if explanation_of(reason).example else {}),
         }
         for reason in found
     ]

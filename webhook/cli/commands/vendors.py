@@ -1,6 +1,7 @@
 """``vgpu-webhook vendors``: prints the keys of the mappings in force as a table, or a whole mapping as YAML."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import click
@@ -14,7 +15,8 @@ from webhook.cli.terminal import columns, json_text, prose
 from webhook.mapping.document.problem import FieldPath, nearest_known, path_text
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model.keys import Key
-from webhook.mapping.model.policy import Policy, shared_names
+from webhook.mapping.model.names import index
+from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.values import unconfigured_size
 from webhook.quantity import bytes_text, number_text
@@ -110,6 +112,29 @@ def _target(vendor: Vendor, policy: Policy) -> str:
     except Denied:
         return "none"
     return "itself" if target.name == vendor.name else target.name
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A resource name of several vendors."""
+
+    name: str
+    owner: str | None
+    others: tuple[str, ...]
+
+    def choice(self, vendor: str) -> str:
+        """The setting that makes a vendor the active one for the name."""
+        return f"owners: {{{self.name}: {vendor}}}"
+
+
+def shared_names(policy: Policy) -> Iterator[Shared]:
+    """Every shared name that can be listed, in alphabetical order."""
+    users = index(policy.vendors.values(), "resource").exact
+    for name in sorted(users):
+        vendors = dict.fromkeys(owner.vendor for owner in users[name])
+        if len(vendors) > 1:
+            owner = next((vendor for vendor in vendors if not policy.vendors[vendor].inactive), None)
+            yield Shared(name, owner, tuple(vendor for vendor in vendors if vendor != owner))
 
 
 def _shared(policy: Policy) -> str:

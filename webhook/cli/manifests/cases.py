@@ -22,6 +22,7 @@ from webhook.cli.manifests.files import Manifest, ManifestError, read_manifests,
 from webhook.cli.manifests.simulate import SimulatedObject, SimulatedPod, simulate
 from webhook.cli.manifests.workloads import mapping_or_empty
 from webhook.cli.terminal import Failure
+from webhook.codes import explanation_of
 from webhook.mapping.document.problem import MappingError, path_text
 from webhook.mapping.document.strict import API_VERSION, SOME, Strict
 from webhook.mapping.document.strict_yaml import parse
@@ -225,7 +226,7 @@ def _name(value: Any) -> Any:
 
 def report(decision: Decision) -> str:
     """Return all that is reported: what it is about, with its value; a number that was changed; notes as well."""
-    title = decision.reason.explanation.title
+    title = explanation_of(decision.reason).title
     if decision.denial is not None:
         lines = [f"denied, {decision.reason.status}: {title}", _reported(decision.denial)]
     else:

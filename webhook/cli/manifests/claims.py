@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from webhook.admission.claims import claims_of
 from webhook.cli.manifests.files import Manifest, ManifestError
+from webhook.cli.manifests.templates import read_template
 from webhook.cli.manifests.workloads import KubeObject, flattened, kube_object, mapping_or_empty
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.templates import read_template
 from webhook.pod import Pod
 from webhook.reasons import Denied
 

@@ -27,6 +27,7 @@ from webhook.cluster.policy.documents import (
     overlooked,
 )
 from webhook.cluster.registration.names import sent_names
+from webhook.codes import explanation_of
 from webhook.doctor.result import Check, FileLine, Level, Result, UnansweredError, counted, error, ok, warning
 from webhook.labels import MAPPING, PREFIX
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
@@ -398,7 +399,8 @@ def _noted(files: ReadFiles) -> Iterator[Found]:
         found.setdefault(each.at.file, Counter()).update(notes)
     for source, counts in found.items():
         texts = (
-            f"{each.code} ({each.explanation.title}) in {counted(times, 'container')}" for each, times in counts.items()
+            f"{each.code} ({explanation_of(each).title}) in {counted(times, 'container')}"
+            for each, times in counts.items()
         )
         if counts:
             yield f"{source}: {', '.join(texts)}", FileLine(source)

@@ -20,6 +20,7 @@ from webhook.cli.manifests.files import Manifest
 from webhook.cli.manifests.simulate import SKIPPED, SimulatedObject, simulate
 from webhook.cluster.client import Api, StatusError, UnreadableError, found_at, object_pages, read_object, why
 from webhook.cluster.registration.names import NOT_SENT, sends, sent_names
+from webhook.codes import explanation_of
 from webhook.doctor.checks import CHECKS, made
 from webhook.doctor.reading import ClusterReader
 from webhook.doctor.result import Check, Result
@@ -150,7 +151,7 @@ def _next_pod(pod: Pod, context: Context, title: str, policy: Policy, *, sent: b
     if decision.denial is not None:
         return NextPod(space, title, "denied", ("denied",), codes, decision.denial.text)
     changes = bool(decision.patch_json)
-    text = _summary(decision) if changes else f"{'skipped: ' * skipped}{decision.reason.explanation.title}"
+    text = _summary(decision) if changes else f"{'skipped: ' * skipped}{explanation_of(decision.reason).title}"
     outcome: Literal["changed", "unchanged"] = "changed" if changes else "unchanged"
     stored = decision.patch_json.replace(policy.digest.encode(), b"")
     return NextPod(space, title, outcome, tuple(_effects(decision)), codes, text, listed=requests, stored=stored)

@@ -36,6 +36,7 @@ from webhook.cli.manifests.workloads import (
 )
 from webhook.cli.terminal import Failure
 from webhook.cluster.registration.names import NOT_SENT, MatchedNames, sends, sent_names
+from webhook.codes import explanation_of
 from webhook.doctor.result import FileLine, Level
 from webhook.mapping.document.problem import FieldPath, Problem, path_text
 from webhook.mapping.model.policy import Policy
@@ -303,7 +304,7 @@ def _messages(
     if decision.reason is Reason.NOT_OPTED_IN:
         yield Message(Level.OK, f"unchanged: {missing}")
     elif decision.reason in SKIPPED:
-        yield Message(Level.OK, f"{_SKIPPED_NOTE}{decision.reason.explanation.meaning.removesuffix('.')}")
+        yield Message(Level.OK, f"{_SKIPPED_NOTE}{explanation_of(decision.reason).meaning.removesuffix('.')}")
 
 
 def _at(obj: KubeObject, path: FieldPath) -> FileLine:

@@ -183,9 +183,3 @@ class Settings(Strict):
         le=10_000,
     )
     timeout_seconds: int = told("seconds that the API server waits for an answer", 5, ge=1, le=30)
-
-
-def setting_descriptions() -> dict[str, str]:
-    """Return the settings that people choose, as they write them, each with its meaning."""
-    fields = Settings.model_fields.items()
-    return {field.alias or name: field.description for name, field in fields if field.description is not None}

@@ -578,26 +578,3 @@ def _inactive_names(
         if disputed is not None:
             decided |= {key: (owners[0], disputed) for key, owners in names.items() if key not in resources.exact}
     return decided
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """A resource name of several vendors."""
-
-    name: str
-    owner: str | None
-    others: tuple[str, ...]
-
-    def choice(self, vendor: str) -> str:
-        """The setting that makes a vendor the active one for the name."""
-        return f"owners: {{{self.name}: {vendor}}}"
-
-
-def shared_names(policy: Policy) -> Iterator[Shared]:
-    """Every shared name that can be listed, in alphabetical order."""
-    users = index(policy.vendors.values(), "resource").exact
-    for name in sorted(users):
-        vendors = dict.fromkeys(owner.vendor for owner in users[name])
-        if len(vendors) > 1:
-            owner = next((vendor for vendor in vendors if not policy.vendors[vendor].inactive), None)
-            yield Shared(name, owner, tuple(vendor for vendor in vendors if vendor != owner))
