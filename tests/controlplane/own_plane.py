@@ -2,13 +2,11 @@
 
 import asyncio
 import contextlib
-import json
-import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.waiting import PATIENCE, turns
+from tests.waiting import turns
 
 from .build import Binaries
 from .plane import ControlPlane
@@ -32,24 +30,9 @@ class OwnPlane(ControlPlane):
         """Start it again where it was; from the main thread, for it ends with the thread that started it."""
         super()._run(name, *self._commands[name])
 
-    def stop_api_server(self) -> None:
-        """Stop the API server."""
-        self.stop_component("kube-apiserver")
-
-    def start_api_server(self) -> None:
-        """Start it again."""
-        self.start_component("kube-apiserver")
-
     def wait_ready(self) -> None:
         """Return when the API server is ready; after a time without its store it looks for it less and less often."""
         self.wait_until(self._answers, "API server ready again", 300)
-
-    def compact(self) -> None:
-        """Make etcd forget all versions but the present one."""
-        (option,) = (each for each in self._commands["etcd"] if each.startswith("--listen-client-urls="))
-        url = option.partition("=")[2]
-        status = _post(f"{url}/v3/maintenance/status", {})
-        _post(f"{url}/v3/kv/compaction", {"revision": status["header"]["revision"], "physical": True})
 
     def _run(self, component: str, *arguments: str) -> None:
         self._commands[component] = list(arguments)
@@ -137,10 +120,3 @@ async def relayed(plane: ControlPlane) -> AsyncIterator[Relay]:
         server.close()
         await relay.end()
         await turns()
-
-
-def _post(url: str, body: dict[str, object]) -> dict[str, dict[str, str]]:
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=PATIENCE) as response:
-        answer: dict[str, dict[str, str]] = json.load(response)
-        return answer

@@ -229,26 +229,3 @@ def test_static_registration_that_does_not_hold_the_ca(site: Site) -> None:
             site.plane.client.call("PUT", path, each).accepted()
         site.plane.wait_until(replica.ready, "ready")
         site.plane.wait_until(site.treated, "treated")
-
-
-def test_cert_manager_fills_the_bundle_in(site: Site) -> None:
-    """With the annotation the bundle is left to it, even when it is another's."""
-    with site.replica("--inject-ca-from", "gpu/webhook"):
-        plane = site.plane
-        plane.wait_until(lambda: plane.client.get(GROUP, KIND, NAME).body.get("webhooks"), "registered")
-        configuration = plane.client.get(GROUP, KIND, NAME).accepted()
-        assert configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == "gpu/webhook"
-        assert all(not webhook["clientConfig"].get("caBundle") for webhook in configuration["webhooks"])
-        stored = site.stored_state
-        assert stored is not None
-        for webhook in configuration["webhooks"]:
-            webhook["clientConfig"]["caBundle"] = base64.b64encode(stored.bundle).decode()
-        configuration["webhooks"][0]["failurePolicy"] = "Ignore"
-        plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
-
-        def repaired() -> bool:
-            found = plane.client.get(GROUP, KIND, NAME).accepted()
-            return bool(found["webhooks"][0]["failurePolicy"] == "Fail")
-
-        plane.wait_until(repaired, "the rest repaired")
-        assert site.registered() == set(stored.cas)

@@ -1,30 +1,25 @@
-"""ResourceClaimTemplates on a real API server: created before an answer, refused, planted, made up for, collected."""
+"""ResourceClaimTemplates on a real API server: created before an answer, refused, planted, collected."""
 
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import structlog
 
-from tests.waiting import PATIENCE, alongside, until, until_told
-from webhook.cluster import claims, connection
-from webhook.cluster.bounded import deep_size
+from tests.waiting import PATIENCE, alongside, until
 from webhook.cluster.claims import KEPT, RESOURCE, UNUSED, ClaimTemplates, RefusedError
 from webhook.cluster.client import Answer, Api
 from webhook.cluster.connection import connect
 from webhook.labels import CLAIM
-from webhook.quantity import MIB
 from webhook.request import ClaimTemplate
 
 from .client import Object
-from .objects import mapping, namespace, settings
-from .own_plane import OwnPlane
+from .objects import namespace
 from .plane import ControlPlane
-from .test_doctor import examine
 
 pytestmark = [
     pytest.mark.controlplane,
@@ -33,7 +28,6 @@ pytestmark = [
 
 VERSION = "resource.k8s.io/v1"
 NUMBERS = itertools.count()
-LONG_CLAIMS = 3000
 
 
 def spec(memory: str = "4Gi") -> dict[str, Any]:
@@ -58,22 +52,19 @@ def pod(*names: str) -> Object:
 
 
 class Counted:
-    """An API server whose requests are counted; `go` holds those that create back, `deleting` is called before one deletes."""
+    """An API server whose requests are counted; `go` holds those that create back."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
         self.requests: list[str] = []
         self.go = asyncio.Event()
         self.go.set()
-        self.deleting: Callable[[str], None] = lambda _: None
 
     async def request(self, method: str, path: str, **more: Any) -> Answer:
         """Pass a request on."""
         self.requests.append(f"{method} {path}")
         if method == "POST":
             await self.go.wait()
-        if method == "DELETE":
-            await asyncio.to_thread(self.deleting, path)
         return await self.api.request(method, path, **more)
 
     def __getattr__(self, name: str) -> Any:
@@ -166,13 +157,6 @@ async def test_a_quota_refuses(control_plane: ControlPlane, team: str) -> None:
         assert sum(each.startswith("POST") for each in api.requests) == 1
 
 
-async def test_no_such_namespace(control_plane: ControlPlane) -> None:
-    """It was deleted a moment ago."""
-    async with running(control_plane) as (_, templates):
-        with pytest.raises(RefusedError, match='namespaces "gone" not found'):
-            await templates.provide("gone", [template()])
-
-
 async def test_a_late_one_is_created_after_the_answer(control_plane: ControlPlane, team: str) -> None:
     """The review waits for half a second, and the request goes on."""
     async with running(control_plane) as (api, templates):
@@ -181,33 +165,6 @@ async def test_a_late_one_is_created_after_the_answer(control_plane: ControlPlan
         assert templates.counts == {"late": 1}
         api.go.set()
         await until(lambda: templates.counts["created"])
-
-
-async def test_a_missing_one_is_made_up_for(control_plane: ControlPlane, team: str) -> None:
-    """What pods wait for, and nothing else: not for those that have their claims, end, or name what exists."""
-    client = control_plane.client
-    async with running(control_plane) as (api, templates):
-        waiting = await asyncio.to_thread(client.create, pod(template().name), team)
-        served = await asyncio.to_thread(client.create, pod("vgpu-elsewhere"), team)
-        statuses = [{"name": "gpu-0", "resourceClaimName": "claim"}]
-        name = f"{served.accepted()['metadata']['name']}/status"
-        status = {"status": {"resourceClaimStatuses": statuses}}
-        await asyncio.to_thread(lambda: client.patch("v1", "pods", name, status, team).accepted())
-        waits = f"{team}/{waiting.accepted()['metadata']['name']}"
-        await until(
-            lambda: (
-                [view.waiting for view in templates.pods.objects.values()]
-                in ([(), (template().name,)], [(template().name,), ()])
-            )
-        )
-        await templates.repair()
-        assert stored(control_plane, team) == [template().name]
-        assert templates.counts == {"created": 1, "repaired": 1}
-        await until(lambda: known(templates, team))
-        api.requests.clear()
-        await templates.repair()
-        assert not api.requests
-        assert waits in templates.pods.objects
 
 
 async def test_what_nobody_names_is_collected(control_plane: ControlPlane, team: str) -> None:
@@ -239,88 +196,7 @@ async def test_what_nobody_names_is_collected(control_plane: ControlPlane, team:
         assert stored(control_plane, team) == []
 
 
-async def test_refused_pods_leave_no_more_than_the_bound(
-    control_plane: ControlPlane, team: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """None is denied as long as no pod names what is there; then what they name stays, and the last one is denied."""
-    monkeypatch.setattr(claims, "SECONDS", PATIENCE)
-    client, most = control_plane.client, 4
-
-    def sized(number: int) -> ClaimTemplate:
-        return template(f"{number}Gi")
-
-    async with running(control_plane, most=lambda: most) as (_, templates):
-        for number in range(1, 41):
-            await templates.provide(team, [sized(number)])
-            assert len(await asyncio.to_thread(stored, control_plane, team)) <= most
-        assert templates.counts["refused"] == 0
-        left = await asyncio.to_thread(stored, control_plane, team)
-        assert sized(40).name in left
-        pods = [pod(sized(number).name) for number in range(101, 101 + most)]
-        for number, each in enumerate(pods, 101):
-            await asyncio.to_thread(client.create, each, team)
-            await templates.provide(team, [sized(number)])
-        used = {sized(number).name for number in range(101, 101 + most)}
-        assert set(await asyncio.to_thread(stored, control_plane, team)) == used
-        with pytest.raises(RefusedError, match="templatesPerNamespace"):
-            await templates.provide(team, [sized(1)])
-        await asyncio.to_thread(client.delete, "v1", "pods", pods[0]["metadata"]["name"], team)
-
-        async def given() -> bool:
-            with contextlib.suppress(RefusedError):
-                await templates.provide(team, [sized(1)])
-            return sized(1).name in await asyncio.to_thread(stored, control_plane, team)
-
-        await until_told(given, "room for another one")
-
-
-async def test_what_is_not_ours_or_used_is_not_collected(control_plane: ControlPlane, team: str) -> None:
-    """Whatever its label says, or those of the pod; nor what changes at that moment."""
-    client, clock = control_plane.client, [0.0]
-    mine = {"apiVersion": VERSION, "kind": "ResourceClaimTemplate", "spec": spec("80Gi")}
-    mine["metadata"] = {"name": "mine", "labels": {CLAIM: "true"}}
-    await asyncio.to_thread(lambda: client.create(mine, team).accepted())
-    unlabelled = pod("mine", template().name)
-    del unlabelled["metadata"]["labels"]
-    await asyncio.to_thread(lambda: client.create(unlabelled, team).accepted())
-    times: dict[str, Any] = {"clock": lambda: clock[0], "now": lambda: 2_000_000_000.0 + KEPT}
-    async with running(control_plane, **times) as (api, templates):
-        await templates.provide(team, [template(), template("8Gi"), template("9Gi")])
-        await until(lambda: len(known(templates, team)) == 4)
-        await templates.collect()
-        clock[0] += UNUSED
-
-        def label(path: str) -> None:
-            if path.endswith(f"{team}/{RESOURCE}/{template('9Gi').name}"):
-                changed = {"metadata": {"labels": {"team.example/kept": "true"}}}
-                client.patch(VERSION, RESOURCE, template("9Gi").name, changed, team).accepted()
-
-        api.deleting = label
-        await templates.collect()
-        await until(lambda: len(known(templates, team)) == 3)
-    left = await asyncio.to_thread(stored, control_plane, team)
-    assert sorted(left) == sorted(["mine", template().name, template("9Gi").name])
-
-
-async def test_long_names_of_pods_are_not_remembered(
-    control_plane: ControlPlane, team: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nor do they hold up the reading of others, though a page of them is larger than is read."""
-    monkeypatch.setattr(connection, "MAX_BODY", 3 * MIB)
-    claims = [
-        {"name": f"{number:063}", "resourceClaimTemplateName": f"vgpu-{number:0248}"} for number in range(LONG_CLAIMS)
-    ]
-    for _ in range(6):
-        long = pod()
-        long["spec"]["resourceClaims"] = claims
-        (await asyncio.to_thread(control_plane.client.create, long, team)).accepted()
-    async with running(control_plane) as (_, templates):
-        found = [view for key, view in templates.pods.objects.items() if key.startswith(f"{team}/")]
-        assert len(found) == 6
-        assert deep_size(found) < 2000
-
-
-class Gateless(OwnPlane):
+class Gateless(ControlPlane):
     """A control plane without consumable capacity, as from 1.34 on by default."""
 
     def _run(self, component: str, *arguments: str) -> None:
@@ -345,27 +221,3 @@ async def test_a_dropped_capacity_is_refused(gateless: ControlPlane) -> None:
         assert stored(gateless, "team") == []
         with contextlib.suppress(RefusedError):
             await templates.provide("team", [template()])
-
-
-UNTOLD = """
-vendor: dra-hami
-extends: dra-hami
-claim: {distinct: null}
-"""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "text, message", [(None, "refuses what resource claims need"), (UNTOLD, "drops the capacities")]
-)
-def test_check_finds_it(gateless: ControlPlane, text: str | None, message: str) -> None:
-    """With the constraint that the API server then refuses, and without; nothing is stored; also in tests/doctor."""
-    own = f"own-{next(NUMBERS)}"
-    gateless.create_namespace(namespace(own))
-    gateless.client.create(settings("target: dra-hami"), own).accepted()
-    if text is not None:
-        gateless.client.create(mapping("untold", text), own).accepted()
-    found = examine(gateless.kubeconfig, own).checks["feature-gate"]
-    assert (found["level"], message in found["message"]) == ("error", True), found
-    assert "DRAConsumableCapacity" in found["hint"]
-    assert stored(gateless, own) == []

@@ -2,13 +2,11 @@
 
 import json
 import queue
-import re
 import subprocess
 import threading
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 import yaml
@@ -19,10 +17,8 @@ from tests.controlplane.in_cluster import serving, unregister
 from tests.controlplane.objects import GPU, mapping, mutating, namespace, pod, settings
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
-from tests.controlplane.test_doctor import examine
 from tests.depth import one_in
 from tests.waiting import PATIENCE
-from webhook.cluster.policy.documents import NO_SETTINGS, SETTINGS_NAME
 from webhook.workloads import known_workloads, pods_in
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
@@ -71,33 +67,6 @@ def memory_of(answer: Answer) -> str | None:
     return found
 
 
-def test_without_settings_a_count_alone_is_whole_devices(plane: ControlPlane, webhook: Process) -> None:
-    """Log, metric and check say that there are none; with settings again, all is as before."""
-    plain = re.search(r"ready: \S+, (http://\S+) ", webhook.log.read_text())
-    assert plain is not None
-
-    def accepted() -> str:
-        with urlopen(f"{plain[1]}/metrics", timeout=PATIENCE) as answer:
-            [found] = re.findall(
-                rf'^vgpu_webhook_config_map_accepted.*"{SETTINGS_NAME}".* (\S+)$', answer.read().decode(), re.MULTILINE
-            )
-        return str(found)
-
-    assert (memory_of(create(plane.client, "before")), accepted()) == ("5k", "1.0")
-    plane.client.delete("v1", "configmaps", SETTINGS_NAME, OWN).accepted()
-    try:
-        plane.wait_until(lambda: memory_of(create(plane.client, "alone")) is None, "whole")
-        assert memory_of(create(plane.client, "share", {**GPU, MEMORY: "1000"})) == "1k"
-        assert accepted() == "0.0"
-        assert webhook.log.read_text().count('"settings_missing"') == 1
-        told = examine(plane.kubeconfig, OWN).checks["mappings"]
-        assert (told["level"], told["message"]) == ("warning", NO_SETTINGS)
-    finally:
-        plane.client.create(SETTINGS, OWN).accepted()
-    plane.wait_until(lambda: memory_of(create(plane.client, "again")) == "5k", "a share")
-    assert accepted() == "1.0"
-
-
 @pytest.mark.once("loss")
 def test_pods_meanwhile_get_one_of_the_good_policies(plane: ControlPlane, webhook: Process) -> None:
     """A document that goes from good to bad and back again and again refuses no pod and leaves none untouched."""
@@ -131,15 +100,6 @@ def test_pods_meanwhile_get_one_of_the_good_policies(plane: ControlPlane, webhoo
     plane.wait_until(lambda: memory_of(create(plane.client, "again")) == "5k", "built-in default")
 
 
-def events_about(client: Client, name: str) -> list[dict[str, Any]]:
-    """The warnings about a ConfigMap."""
-    return [
-        event
-        for event in client.list("v1", "events", OWN)
-        if event["involvedObject"]["name"] == name and event["type"] == "Warning"
-    ]
-
-
 @pytest.mark.once("loss")
 def test_pod_may_come_before_the_news_of_its_namespace(plane: ControlPlane, webhook: Process) -> None:
     """The first pod of a namespace that was just created is treated like any other."""
@@ -147,35 +107,6 @@ def test_pod_may_come_before_the_news_of_its_namespace(plane: ControlPlane, webh
         name = f"cluster-mode-{number}"
         plane.create_namespace(namespace(name, {"vgpu-webhook.io/inject": "enabled"}))
         assert memory_of(create(plane.client, "first", where=name)) == "5k"
-
-
-@pytest.mark.once("loss")
-def test_registration_deleted_by_hand_comes_back(plane: ControlPlane, webhook: Process) -> None:
-    """Who deletes the webhook configuration has it back soon, and it works; meanwhile no pod is stored unchanged."""
-    plane.client.delete(GROUP, KIND, NAME).accepted()
-    plane.wait_until(lambda: plane.client.get(GROUP, KIND, NAME).status == 200, "registered again")
-
-    def called() -> bool:
-        answer = create(plane.client, "again")
-        return "VGW326" not in answer.message and memory_of(answer) == "5k"
-
-    plane.wait_until(called, "called again")
-
-
-@pytest.mark.once("loss")
-def test_ca_bundle_emptied_by_hand_is_repaired(plane: ControlPlane, webhook: Process) -> None:
-    """The CA is put back, and calls continue."""
-    configuration = plane.client.get(GROUP, KIND, NAME).accepted()
-    for each in configuration["webhooks"]:
-        each["clientConfig"].pop("caBundle")
-    plane.client.patch(GROUP, KIND, NAME, {"webhooks": configuration["webhooks"]}).accepted()
-
-    def repaired() -> bool:
-        webhooks = plane.client.get(GROUP, KIND, NAME).accepted()["webhooks"]
-        return all(each["clientConfig"].get("caBundle") for each in webhooks)
-
-    plane.wait_until(repaired, "the bundle repaired")
-    plane.wait_until(lambda: create(plane.client, "again").status < 300, "called again")
 
 
 def sees_memory(name: str) -> dict[str, Any]:

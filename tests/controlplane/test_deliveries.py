@@ -132,18 +132,6 @@ def test_what_pod_security_permits(delivering: ControlPlane, level: str, deliver
 
 
 @pytest.mark.kubernetes("1.35", why="older API servers drop image volumes")
-@pytest.mark.parametrize("delivery", DELIVERIES)
-def test_nothing_covers_the_library(delivering: ControlPlane, delivery: str) -> None:
-    """Not the file of the termination message, which the kubelet mounts last, in either kind of container."""
-    for at in ("initContainers", "containers"):
-        pod = share("privileged", delivery)
-        pod["spec"][at][0]["terminationMessagePath"] = f"{FOLDER}/libvgpu.so"
-        answer = delivering.client.create(pod, dry_run=True)
-        assert answer.status == 422
-        assert "VGW604" in answer.message
-
-
-@pytest.mark.kubernetes("1.35", why="older API servers drop image volumes")
 @pytest.mark.parametrize("level, kind", [("privileged", "hostPath"), ("baseline", "image"), ("restricted", "image")])
 def test_without_a_choice_the_first_that_is_permitted(delivering: ControlPlane, level: str, kind: str) -> None:
     """In the mapping's order."""

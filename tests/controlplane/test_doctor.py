@@ -7,14 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.controlplane import in_cluster
-from tests.controlplane.client import Object
-from tests.controlplane.objects import mapping, mutating, namespace, pod, settings
+from tests.controlplane.objects import namespace, pod, settings
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
 from webhook.cli import main
@@ -27,6 +25,7 @@ TEAM = "doctor-team"
 GROUP = "admissionregistration.k8s.io/v1"
 KIND = "mutatingwebhookconfigurations"
 NAME = "00-vgpu-webhook"
+APP = {"app": "shim"}
 LABEL = "doctor.example/inject"
 """Other tests have the usual one for webhooks of their own, and namespaces with it."""
 
@@ -89,9 +88,12 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "doctor-node"}}).accepted()
     give = {"status": {"capacity": {"nvidia.com/gpu": "10"}, "allocatable": {"nvidia.com/gpu": "10"}}}
     client.patch("v1", "nodes", "doctor-node/status", give).accepted()
-    client.create(
-        daemon_set("shim", {"app.kubernetes.io/component": "shim-installer"}, "/usr/local/vgpu-shim")
-    ).accepted()
+    # For no node: where the controller manager runs, it would make pods that nobody starts.
+    volumes = [{"name": "host", "hostPath": {"path": "/usr/local/vgpu-shim"}}]
+    installer = pod("shim", {}, volumes=volumes, nodeSelector={"doctor.example/none": "true"})["spec"]
+    spec = {"selector": {"matchLabels": APP}, "template": {"metadata": {"labels": APP}, "spec": installer}}
+    metadata = {"name": "shim", "labels": {"app.kubernetes.io/component": "shim-installer"}}
+    client.create({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": spec}, OWN).accepted()
     yield control_plane
     client.delete(GROUP, KIND, NAME)
     client.delete("v1", "nodes", "doctor-node")
@@ -130,71 +132,16 @@ def touched(plane: ControlPlane) -> bool:
     return "vgpu-webhook.io/status" in answer.body.get("metadata", {}).get("annotations", {})
 
 
-def daemon_set(name: str, labels: dict[str, str], folder: str) -> Object:
-    """A DaemonSet that mounts a folder of the node."""
-    app = {"app": name}
-    volume = {"name": "host", "hostPath": {"path": folder}}
-    # For no node: where the controller manager runs, it would make pods that nobody starts.
-    nowhere = {"doctor.example/none": "true"}
-    spec = {"containers": [{"name": "main", "image": "app"}], "volumes": [volume], "nodeSelector": nowhere}
-    template = {"metadata": {"labels": app}, "spec": spec}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": name, "namespace": OWN, "labels": labels},
-        "spec": {"selector": {"matchLabels": app}, "template": template},
-    }
-
-
-@pytest.fixture(scope="module")
-def left(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a webhook that is gone, whose webhook configuration is there.
-
-    Tests of that come before those that have a webhook running, which would take the configuration over.
-    """
-    folder = tmp_path_factory.mktemp("left")
-    with serving(plane, folder):
+def test_a_dead_webhook(plane: ControlPlane, tmp_path: Path) -> None:
+    """It is reported where it shows, and by the dry run; before those with a webhook, which takes the configuration over."""
+    with serving(plane, tmp_path):
         plane.wait_until(lambda: touched(plane), "called")
-    return folder
-
-
-def test_a_dead_webhook(plane: ControlPlane, left: Path) -> None:
-    """It is reported where it shows, and by the dry run."""
     dead = examine(plane.kubeconfig)
     assert dead.code == 1
     assert (dead.levels()["served"], dead.levels()["dry-run"]) == ("error", "error")
     assert "refused" in str(dead.checks["served"]["details"])
     assert "cannot call" in dead.checks["dry-run"]["message"]
     assert {"registration", "selectors", "match-conditions", "order", "bundle", "mappings"} & dead.bad().keys() == set()
-
-
-def test_an_emptied_bundle(plane: ControlPlane, left: Path) -> None:
-    """A static webhook configuration is not repaired, and no certificate is served that it does not trust."""
-    configuration = plane.client.get(GROUP, KIND, NAME).accepted()
-    url = configuration["webhooks"][0]["clientConfig"]["url"]
-    port = urlsplit(url).port or 0
-    for each in configuration["webhooks"]:
-        each["clientConfig"].pop("caBundle")
-    plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
-    static = (*options(left), "--registration", "static", "--drain-grace", "0")
-    with Process(in_cluster.serve_command(plane, port, *static), left / "static.log") as process:
-        plane.wait_until(lambda: "does not contain that CA yet" in process.log.read_text(), "told")
-        diagnosis = examine(plane.kubeconfig)
-        process.stop()
-    bad = {"bundle": "error", "served": "error", "certificates": "warning", "dry-run": "error", "validation": "error"}
-    assert diagnosis.bad() == bad
-    assert "no caBundle" in diagnosis.checks["bundle"]["message"]
-    assert "a webhook without a certificate" in diagnosis.checks["served"]["message"]
-
-
-def test_no_webhook_configuration(plane: ControlPlane, left: Path) -> None:
-    """It is reported, and by the dry run."""
-    plane.client.delete(GROUP, KIND, NAME).accepted()
-    plane.wait_until(lambda: plane.client.create(pod("probe"), TEAM, dry_run=True).status == 201, "called no more")
-    gone = examine(plane.kubeconfig)
-    assert gone.code == 1
-    assert (gone.levels()["registration"], gone.levels()["dry-run"]) == ("error", "error")
-    assert "not called" in gone.checks["dry-run"]["message"]
 
 
 def test_a_healthy_installation(plane: ControlPlane, webhook: Path) -> None:
@@ -209,32 +156,6 @@ def test_a_healthy_installation(plane: ControlPlane, webhook: Path) -> None:
     assert "\x1b" not in text.stdout
     assert max(map(len, text.stdout.splitlines())) <= 100
     assert plane.client.list("v1", "pods", TEAM) == []
-
-
-def test_a_rejected_config_map(plane: ControlPlane, webhook: Path) -> None:
-    """Its problems are reported; everything else is in order."""
-    plane.client.create(mapping("bad", "extends: nvidia\nplaec: {}\n"), OWN).accepted()
-    try:
-        diagnosis = examine(plane.kubeconfig)
-    finally:
-        plane.client.delete("v1", "configmaps", "bad", OWN).accepted()
-    assert diagnosis.bad() == {"mappings": "error"}
-    assert diagnosis.code == 1
-    assert "did you mean `place`?" in str(diagnosis.checks["mappings"]["details"])
-
-
-def test_a_configuration_that_is_called_first(plane: ControlPlane, webhook: Path) -> None:
-    """It is reported as an error, for a scheduler answers, which has to see what the webhook writes."""
-    scheduler = {"service": {"namespace": "kube-system", "name": "hami-scheduler"}}
-    of_team = {"namespaceSelector": {"matchLabels": {LABEL: "enabled"}}}
-    first = mutating("00-first", "first.doctor.example", scheduler, failurePolicy="Ignore", timeoutSeconds=1, **of_team)
-    plane.client.create(first).accepted()
-    try:
-        diagnosis = examine(plane.kubeconfig)
-    finally:
-        plane.client.delete(GROUP, KIND, "00-first").accepted()
-    assert diagnosis.bad() == {"order": "error"}
-    assert "00-first" in json.dumps(diagnosis.checks["order"])
 
 
 def test_a_pod_that_was_missed(plane: ControlPlane, webhook: Path) -> None:
@@ -252,48 +173,6 @@ def test_a_pod_that_was_missed(plane: ControlPlane, webhook: Path) -> None:
     assert diagnosis.bad() == {"untouched": "warning"}
     assert diagnosis.code == 0
     assert diagnosis.checks["untouched"]["details"] == [f"{TEAM}/early"]
-
-
-def test_two_shims_on_one_node(plane: ControlPlane, webhook: Path) -> None:
-    """A device plugin with libraries of its own, beside the installer."""
-    plugin = daemon_set("plugin", {}, "/usr/local/device-library")
-    volumes = plugin["spec"]["template"]["spec"]["volumes"]
-    volumes.append({"name": "plugins", "hostPath": {"path": "/var/lib/kubelet/device-plugins"}})
-    plane.client.create(plugin).accepted()
-    account = plane.client.get("v1", "serviceaccounts", "default", OWN).accepted()["metadata"]
-    # Somebody else's pods, so that no controller takes them for the DaemonSet's own and ends them.
-    owner = {"apiVersion": "v1", "kind": "ServiceAccount", "name": "default", "uid": account["uid"], "controller": True}
-    for name in ("plugin", "shim"):
-        running = pod(name, {}, nodeName="doctor-node")
-        running["metadata"] |= {"labels": {"app": name}, "ownerReferences": [owner]}
-        plane.client.create(running, OWN).accepted()
-    try:
-        diagnosis = examine(plane.kubeconfig)
-    finally:
-        plane.client.delete("apps/v1", "daemonsets", "plugin", OWN).accepted()
-        for name in ("plugin", "shim"):
-            plane.client.delete("v1", "pods", name, OWN).accepted()
-    assert diagnosis.bad() == {"shim": "warning"}
-    assert diagnosis.checks["shim"]["details"] == [f"{OWN}/plugin mounts /usr/local/device-library, on doctor-node"]
-
-
-@pytest.mark.kubernetes("1.36", why="older API servers drop the resource name of a device class")
-def test_device_classes_and_shared_nodes(plane: ControlPlane, webhook: Path) -> None:
-    """A DeviceClass that serves a key of the policy, and a node that shares its GPUs in time under their own name."""
-    client = plane.client
-    device_class = {"metadata": {"name": "doctor.example"}, "spec": {"extendedResourceName": "nvidia.com/gpu"}}
-    group = "resource.k8s.io/v1"
-    client.create({"apiVersion": group, "kind": "DeviceClass", **device_class}).accepted()
-    node = {"metadata": {"labels": {"nvidia.com/gpu.product": "Tesla-T4-SHARED"}}}
-    client.patch("v1", "nodes", "doctor-node", node).accepted()
-    try:
-        diagnosis = examine(plane.kubeconfig)
-    finally:
-        client.delete(group, "deviceclasses", "doctor.example").accepted()
-        client.patch("v1", "nodes", "doctor-node", {"metadata": {"labels": None}}).accepted()
-    assert diagnosis.bad() == {"sharing": "warning", "claims": "warning"}
-    assert diagnosis.checks["claims"]["details"][0].startswith("doctor.example serves nvidia.com/gpu, which is read as")
-    assert diagnosis.checks["sharing"]["details"][0].startswith("doctor-node: nvidia.com/gpu is timeslicing's there")
 
 
 def test_a_user_without_rights(plane: ControlPlane, webhook: Path, tmp_path: Path) -> None:

@@ -11,11 +11,10 @@ import pytest
 from webhook.cluster.claims import RESOURCE
 from webhook.labels import CLAIM, ENABLED, TARGET
 
-from .client import Answer, Object
+from .client import Object
 from .in_cluster import installed
 from .objects import namespace
 from .plane import ControlPlane
-from .test_doctor import examine
 
 pytestmark = [
     pytest.mark.controlplane,
@@ -250,15 +249,6 @@ def test_what_exceeds_the_card_waits(plane: ControlPlane) -> None:
     assert consumed(plane, bound(plane, "second")) == [{"cores": "30", "memory": "50Gi"}]
 
 
-def test_what_exceeds_the_cores_waits(plane: ControlPlane) -> None:
-    """Three times 30 % fit, the fourth is bound when one of them leaves."""
-    for number in range(4):
-        plane.client.create(pod(f"p{number}", REQUESTS["vcuda"]), TEAM).accepted()
-        bound(plane, f"p{number}") if number < 3 else wait_pending(plane, f"p{number}")
-    plane.client.delete("v1", "pods", "p1", TEAM)
-    assert consumed(plane, bound(plane, "p3")) == [{"cores": "30", "memory": "4Gi"}]
-
-
 WHOLE: dict[str, dict[str, Any]] = {
     "nvidia": {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 100, "nvidia.com/gpucores": 100},
     "vcuda": {"tencent.com/vcuda-core": 100},
@@ -293,14 +283,6 @@ def test_no_limit_of_cores_takes_none(plane: ControlPlane) -> None:
         assert consumed(plane, bound(plane, name)) == [{"cores": "0", "memory": "4Gi"}]
 
 
-def test_two_containers_have_a_claim_each(plane: ControlPlane) -> None:
-    """With limits of their own."""
-    other = {"tencent.com/vcuda-core": 20, "tencent.com/vcuda-memory": 8}
-    plane.client.create(pod("two", REQUESTS["vcuda"], other), TEAM).accepted()
-    found = consumed(plane, bound(plane, "two"))
-    assert sorted(each["memory"] for each in found) == ["2Gi", "4Gi"]
-
-
 SELECTS = [
     {"nvidia.com/use-gputype": "H100,NVIDIA-a100"},
     {"nvidia.com/nouse-gputype": "V100,H100"},
@@ -326,15 +308,6 @@ def test_devices_that_a_pod_selects(plane: ControlPlane) -> None:
         wait_pending(plane, f"off-{number}")
     plane.client.delete("v1", "pods", "on-0", TEAM)
     bound(plane, "on-3")
-
-
-def test_check_finds_the_driver_and_the_gate(plane: ControlPlane) -> None:
-    """Both are as claims need them."""
-    checks = examine(plane.kubeconfig, OWN).checks
-    assert {name: checks[name]["level"] for name in ("drivers", "feature-gate")} == {
-        "drivers": "ok",
-        "feature-gate": "ok",
-    }, checks
 
 
 TO_NVIDIA = {"annotations": {TARGET: "dra-nvidia"}}
@@ -405,24 +378,6 @@ def test_what_exceeds_one_device_waits(plane: ControlPlane) -> None:
     assert {(device, consumed["memory"]) for device, consumed in found.values()} == {
         (devices.intersection(device for device, _ in found.values()).pop(), "20Gi")
     }
-
-
-def denied(plane: ControlPlane, body: Object) -> Answer:
-    """Create a pod that is to be denied."""
-    answer = plane.client.create(body, TEAM)
-    assert answer.status in {403, 422}, answer.body
-    return answer
-
-
-def test_refusals(plane: ControlPlane) -> None:
-    """What no claim can say, and what would never be allocated."""
-    percent = pod("percent", {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 50})
-    assert "VGW402" in denied(plane, percent).body["message"]
-    named = pod("named", REQUESTS["vcuda"])
-    named["spec"]["nodeName"] = NODE
-    assert "VGW504" in denied(plane, named).body["message"]
-    many = pod("many", {"nvidia.com/gpu": 33, "nvidia.com/gpumem": 1000})
-    assert "VGW" in denied(plane, many).body["message"]
 
 
 def test_a_dry_run_creates_nothing(plane: ControlPlane) -> None:

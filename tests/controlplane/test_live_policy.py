@@ -247,20 +247,6 @@ async def test_the_clock_jumps(place: Place, monkeypatch: pytest.MonkeyPatch, ye
         assert max(age for reflector in first.live.reflectors if (age := reflector.age) is not None) < 365 * 86400
 
 
-@pytest.mark.once("loss")
-async def test_replicas_come_to_the_same(place: Place) -> None:
-    """Two replicas that have seen different good versions both use the stored one."""
-    async with replica(place) as first:
-        await do(place.write, "acme", vendor("acme", about="one"))
-        await until(place.recorded, "kept")
-        await do(place.write, "acme", BAD)
-        await until(lambda: first.rejected, "rejected")
-        record = {"data": {"acme": vendor("acme", about="seen by another")}}
-        await do(place.plane.client.patch, "v1", "configmaps", LAST_GOOD_NAME, record, place.name)
-        await until(lambda: first.about == "seen by another", "adopted")
-        assert (await do(place.recorded))["acme"] == vendor("acme", about="seen by another")
-
-
 @pytest.mark.parametrize("count", [200, pytest.param(1000, marks=pytest.mark.long)])
 async def test_as_many_as_anybody_has(place: Place, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Many documents are compiled beside the event loop, and stored for the next start."""

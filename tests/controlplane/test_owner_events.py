@@ -1,26 +1,17 @@
 """Events about workloads: what `kubectl describe` of a Deployment or CronJob shows of its pods, which nobody else is told."""
 
-import asyncio
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
-import structlog
 
 from tests.controlplane.client import Object
 from tests.controlplane.in_cluster import installed
 from tests.controlplane.objects import GPU, namespace, pod
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
-from tests.waiting import alongside, until_there
 from webhook import labels
-from webhook.cluster.connection import connect
-from webhook.cluster.events import EventQueue, OwnerEvents, WorkloadEvent
-from webhook.pod import OwnerReference
-from webhook.quantity import MIB
 
 pytestmark = pytest.mark.controlplane
 
@@ -94,22 +85,6 @@ def test_an_event_has_whole_texts(plane: ControlPlane) -> None:
     client.delete("apps/v1", "statefulsets", "several", TEAM)
 
 
-async def test_a_second_replica_adds_nothing(plane: ControlPlane) -> None:
-    """It finds the Event of the first, which is neither written again nor counted."""
-    api = await connect(plane.kubeconfig)
-    owner = OwnerReference("example.com/v1", "Train", "twice", "some-uid")
-    for last in ("First", "Second"):
-        queue = EventQueue(api, structlog.get_logger())
-        reporter = OwnerEvents(api, queue)
-        async with alongside(queue.run(), reporter.run()):
-            for reason in ("PodsChanged", last):  # one is written after the other
-                reporter.put(WorkloadEvent(TEAM, owner, reason, "why", "Normal"))
-            await until_there(lambda last=last: events(plane, "Train", last), "an Event")  # type: ignore[misc]
-        (event,) = await asyncio.to_thread(events, plane, "Train", "PodsChanged")
-        assert event["count"] == 1
-    await api.close()
-
-
 def test_a_cron_job_tells_that_its_pods_are_denied(plane: ControlPlane) -> None:
     """The owner of the Job; a Job of nobody tells itself."""
     client = plane.client
@@ -126,33 +101,3 @@ def test_a_cron_job_tells_that_its_pods_are_denied(plane: ControlPlane) -> None:
         (event,) = plane.wait_until(partial(events, plane, kind, "PodsDenied"), f"an Event on a {kind}")
         assert (event["involvedObject"]["name"], event["type"]) == (name, "Warning")
         assert event["message"].startswith("pods of this template are denied: VGW303: container main")
-
-
-def test_denied_pods_leave_no_memory(plane: ControlPlane, replica: Process) -> None:
-    """Nothing checks the length of what a pod says its owner is before the webhook sees it."""
-    long = 2 * MIB
-
-    def deny() -> None:
-        owner = {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "name": "forged",
-            "uid": uuid4().hex.ljust(long),
-            "controller": True,
-        }
-        wrong = pod("wrong", {"aliyun.com/gpu-mem": "8Gi"})
-        wrong["metadata"]["ownerReferences"] = [owner]
-        assert "VGW303" in plane.client.create(wrong, TEAM).message
-
-    for _ in range(8):  # what one review takes is given back to later ones, not to the system
-        deny()
-    before = _resident(replica)
-    for _ in range(40):
-        deny()
-    assert _resident(replica) - before < 40 * long / 4
-
-
-def _resident(process: Process) -> int:
-    """Bytes of memory of a process."""
-    fields = Path(f"/proc/{process.pid}/status").read_text().partition("VmRSS:")[2].split()
-    return int(fields[0]) * 1024

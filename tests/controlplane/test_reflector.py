@@ -12,18 +12,16 @@ from typing import Any
 
 import msgspec
 import pytest
-import structlog
 
 from benchmarks import namespaces
 from tests.captured_log import CapturedLog
 from tests.waiting import alongside, turns, until
-from webhook.cluster.client import Api, ObjectMetadata, StatusError
+from webhook.cluster.client import Api, ObjectMetadata
 from webhook.cluster.connection import connect
-from webhook.cluster.namespaces import Namespaces
 from webhook.cluster.reflector import Reflector, WatchConfig
 
 from .objects import bound, config_map, namespace, role
-from .own_plane import OwnPlane, Relay, relayed
+from .own_plane import Relay, relayed
 from .plane import ControlPlane
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
@@ -120,37 +118,6 @@ async def test_follows(plane: ControlPlane) -> None:
     remove(plane, "new")
 
 
-@pytest.mark.long
-async def test_history_is_compacted(control_plane: ControlPlane, tmp_path: Path) -> None:
-    """Cut off while the server forgot what happened, it lists again: what was deleted meanwhile is gone.
-
-    What becomes of a watch that has expired: tests/cluster/test_reflector.py.
-    """
-    with OwnPlane(control_plane.binaries, tmp_path) as plane:
-        plane.create_namespace(namespace(PLACE))
-        write(plane, "stays", "1")
-        write(plane, "goes", "1")
-        path = tmp_path / "relayed"
-        async with relayed(plane) as relay, following(kubeconfig(plane, path, relay)) as follower:
-            await until(lambda: len(follower.held) == 2, "what was there")
-            relay.cut()
-            await asyncio.to_thread(_forget, plane)
-            plane.start_api_server()
-            await asyncio.to_thread(plane.wait_ready)
-            assert follower.held == {"stays": "1", "goes": "1"}
-            relay.mend()
-            await until(lambda: follower.held == {"stays": "1", "comes": "1"}, "a new list")
-            assert "watch_expired" in follower.captured.logged
-
-
-def _forget(plane: OwnPlane) -> None:
-    remove(plane, "goes")
-    write(plane, "comes", "1")
-    # Until it is restarted, the API server has what happened in a cache of its own.
-    plane.stop_api_server()
-    plane.compact()
-
-
 async def test_a_connection_goes_silent(plane: ControlPlane, tmp_path: Path) -> None:
     """A watch that goes silent without ending is opened again."""
     write(plane, "stays", "0")
@@ -227,25 +194,6 @@ async def test_permission_is_taken_away_and_given_back(plane: ControlPlane, tmp_
         assert refused.kwargs["status"] == 403
         assert "cannot list resource" in refused.kwargs["error"]
     remove(plane, "stays")
-
-
-async def test_a_namespace_just_created(plane: ControlPlane) -> None:
-    """Before the watch brings it, it is fetched; labels are followed; one that does not exist is reported."""
-    api = await connect(plane.kubeconfig)
-    known = Namespaces(api, structlog.get_logger(), config=PACE)
-    annotations = {"vgpu-webhook.io/target": "x", "other": "y"}
-    await asyncio.to_thread(plane.create_namespace, namespace("fresh", annotations=annotations))
-    view = await known.fetch("fresh")
-    assert view.labels == {"kubernetes.io/metadata.name": "fresh"}
-    assert view.annotations == {"vgpu-webhook.io/target": "x"}
-    with pytest.raises(StatusError, match="404 NotFound"):
-        await known.fetch("no-such")
-    async with alongside(known.reflector.run()):
-        await known.reflector.synced.wait()
-        label = {"metadata": {"labels": {"vgpu-webhook.io/inject": "enabled"}}}
-        await asyncio.to_thread(plane.client.patch, "v1", "namespaces", "fresh", label)
-        await until(lambda: (view := known.lookup("fresh")) and "vgpu-webhook.io/inject" in view.labels, "the label")
-    await api.close()
 
 
 @pytest.mark.long

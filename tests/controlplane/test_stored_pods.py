@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from .client import Answer
 from .cluster import Cluster, annotated, comparable, denial
 from .examples import Example, example, example_names
 from .offline import mutate
@@ -15,16 +14,6 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
 
 DENIED = ("09", "11", "12", "18", "19", "20", "26")
-
-
-def codes(warnings: tuple[str, ...]) -> set[str]:
-    """Return the codes that warnings begin with."""
-    return {warning.partition(":")[0] for warning in warnings}
-
-
-def test_absurd_quantity_is_denied(cluster: Cluster) -> None:
-    """A number of ten million digits is denied by us, not by the API server because nobody has answered."""
-    denial(cluster.submit(example("24")))
 
 
 @pytest.mark.parametrize("name", ["01", *DENIED])
@@ -39,13 +28,6 @@ def test_mode_warn(cluster: Cluster, name: str) -> None:
     would = {re.sub(r"under enforce(, denied)?: ", "", warning, count=1) for warning in warned.warnings}
     assert set(expected) <= would
     assert all("under enforce: " in warning or "under enforce, denied: " in warning for warning in warned.warnings)
-
-
-def test_only_warned(cluster: Cluster) -> None:
-    """The example of that namespace is stored as where no webhook is."""
-    answer = cluster.submit(example("28"))
-    assert comparable(answer.accepted()) == cluster.untreated(example("28"))
-    assert "VGW101" in codes(answer.warnings)
 
 
 @pytest.mark.parametrize("name", ["14", "15", "16", "17", "22", "23"])
@@ -92,17 +74,6 @@ def test_offline_says_the_same(cluster: Cluster, name: str) -> None:
     else:
         assert (offline.exit_code, offline.manifest) == (2, None)
         assert [spelled_alike(error) for error in offline.errors] == [spelled_alike(denial(answer))]
-
-
-def test_second_pass_changes_nothing(cluster: Cluster) -> None:
-    """A stored pod that is exported and created once more is stored as it was, and nothing is reported."""
-    stored = cluster.submit(example("02")).accepted()
-    spec = {key: value for key, value in stored["spec"].items() if key not in ("serviceAccount", "serviceAccountName")}
-    again = {**stored, "spec": spec}
-    again["metadata"] = {key: stored["metadata"][key] for key in ("name", "namespace", "labels", "annotations")}
-    answer: Answer = cluster.submit(Example("again", again, stored["metadata"]["namespace"]))
-    assert comparable(answer.accepted()) == comparable(stored)
-    assert answer.warnings == ()
 
 
 def test_no_bug_was_counted(cluster: Cluster) -> None:
