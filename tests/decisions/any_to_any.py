@@ -1,13 +1,11 @@
 """Policies for any pair of vendors, and pods in the keys of one on order for the other."""
 
-import itertools
 import json
-import random
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.generators.requests import Json, requesting_pods
+from tests.generators.requests import Json
 from tests.mapping.vendors import unprobed
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
@@ -16,7 +14,6 @@ from webhook.mapping.load import documents_in
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.pod import decode_pod
-from webhook.reasons import Reason
 
 DOCUMENTS = documents_in(Path(__file__).parents[1] / "mapping" / "documents")
 CONFIGURED = "extends: cambricon\nkeys: {vmemory: {unit: 256Mi}}\n"
@@ -68,14 +65,6 @@ def policy_between(source: str, target: str) -> Policy:
     owners = {STANDBY[source]: source, STANDBY[target]: target}
     documents = [*DOCUMENTS, *parse(CONFIGURED, "configured")]
     return unprobed(documents, parse(json.dumps({"owners": owners}), "settings")[0])
-
-
-def taken(source: str, policy: Policy, random_: random.Random) -> Iterator[Json]:
-    """Pods in the keys of a vendor that it takes."""
-    for pod in itertools.islice(requesting_pods(policy.vendors[source], random_), 200):
-        decision = decide(decode_pod(json.dumps(pod).encode()), CONTEXT, policy)
-        if decision.denial is None and decision.reason is not Reason.NO_GPU_KEYS:
-            yield pod
 
 
 def resource_names(vendor: Vendor) -> Iterator[tuple[str, object]]:

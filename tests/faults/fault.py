@@ -1,12 +1,14 @@
 """What a fault is, and what is promised of it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any, Final, NamedTuple
 
-if TYPE_CHECKING:
-    from .scene import Scene
+import msgspec
+
+from tests.yaml_text import load_yaml
 
 
 class Finding(NamedTuple):
@@ -87,13 +89,13 @@ class Bound:
 
     Attributes:
         why: what happens to them, for people.
-        pods: how many at most; None: all that are created while the fault lasts.
         seconds: from the first of them to the last, at most; with `pods` None, longer than the fault lasts.
+        pods: how many at most; None: all that are created while the fault lasts.
     """
 
     why: str
-    pods: int | None
     seconds: float
+    pods: int | None = None
 
     def __str__(self) -> str:
         if self.pods is None:
@@ -125,11 +127,11 @@ class Fault:
 
     Attributes:
         name: for people, the row's first column.
-        happens: makes it happen; a context manager also ends it.
+        happens: the function that makes it happen, given the scene; a context manager also ends it.
         signs: who hears of it; all of them have to.
         silent: why each other channel tells nothing.
         lasts: seconds for which it stays.
-        before: a context manager: what has to be so for the fault to matter, from before the first pod until all is over.
+        before: likewise: what has to be so for the fault to matter, from before the first pod until all is over.
         denied: the pods that may be denied meanwhile; None: none may be.
         untreated: the pods that may be created untreated; None: none may be.
         unanswered: the pods that the API server may fail to create for reasons of its own; None: there may be none.
@@ -139,10 +141,10 @@ class Fault:
     """
 
     name: str
-    happens: "Callable[[Scene], AbstractContextManager[None] | None]"
-    signs: Signs
+    happens: str
+    signs: Signs = Signs()
     silent: Mapping[str, str] = field(default_factory=dict)
-    before: "Callable[[Scene], AbstractContextManager[None]]" = lambda _: nullcontext()
+    before: str = "contextlib.nullcontext"
     lasts: float = 3.0
     denied: Bound | None = None
     untreated: Bound | None = None
@@ -153,3 +155,12 @@ class Fault:
 
     def __str__(self) -> str:
         return self.name.replace(" ", "-")
+
+
+FAULTS: Final = msgspec.convert(load_yaml((Path(__file__).parent / "table.yaml").read_text()), tuple[Fault, ...])
+
+
+def function(name: str) -> Callable[[Any], Any]:
+    """What a fault names."""
+    found: Callable[[Any], Any] = resolve_name(name if name.startswith("contextlib") else f"tests.faults.{name}")
+    return found

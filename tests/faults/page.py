@@ -4,8 +4,7 @@ import sys
 from collections.abc import Iterable
 from typing import Final
 
-from .fault import Bound, Fault, Finding
-from .table import FAULTS
+from .fault import FAULTS, Bound, Fault, Finding
 
 USUAL_RECOVERY: Final = 10
 """Seconds that the page states once."""
@@ -23,7 +22,7 @@ plane, with two replicas behind a Service, and fails if it affects more than sta
   [alerts](runbook.md) if the fault lasts or recurs every minute, and [checks](reference.md#checks): `events` with one of the
   Events, others with a part of their text.
 
-<!-- This table is written by `make docs`, from tests/faults/table.py. -->
+<!-- This table is written by `make docs`, from tests/faults/table.yaml. -->
 
 | fault | pods | reported by |
 |---|---|---|

@@ -8,10 +8,9 @@ from typing import TypeVar
 
 import pytest
 
-from .fault import CHANNELS, Fault, Observed, exceeds
+from .fault import CHANNELS, FAULTS, Fault, Observed, exceeds, function
 from .scene import OWN, Scene
 from .stream import Fate
-from .table import FAULTS
 from .witnesses import Alerts, Logs, Samples, checks, event_counts, moved
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.faults, pytest.mark.long, pytest.mark.timeout(1200)]
@@ -49,7 +48,7 @@ class Outcome:
 def test_fault(scene: Scene, alerts: Alerts, fault: Fault, capsys: pytest.CaptureFixture[str]) -> None:
     """Pods are treated, all but as many as is promised; and the fault is reported wherever that is promised."""
     scene.settle()
-    with fault.before(scene):
+    with function(fault.before)(scene):
         outcome = happen(scene, alerts, fault)
     scene.clear()
     with capsys.disabled():
@@ -108,7 +107,7 @@ def happen(scene: Scene, alerts: Alerts, fault: Fault) -> Outcome:
     with stream.running():
         until(lambda: len(stream.fates) >= 5, 60)
         began = time.monotonic()
-        with fault.happens(scene) or nullcontext():
+        with function(fault.happens)(scene) or nullcontext():
             time.sleep(fault.lasts)
             during = scene.scrape()
             observed = observe(during, new_lines()) if fault.watched else Observed(checks=new_lines())

@@ -5,9 +5,8 @@ from collections import Counter
 from tests.deploy.charts import ROOT
 from webhook.doctor.checks import CHECKS
 
-from .fault import CHANNELS
+from .fault import CHANNELS, FAULTS, function
 from .page import page
-from .table import FAULTS
 
 SILENT = {"log": 10, "events": 14, "metrics": 1, "alerts": 2, "checks": 8}
 """How many faults each channel does not tell of. Fewer is better: lower these numbers, and do not raise them."""
@@ -24,6 +23,8 @@ def test_page_is_the_table() -> None:
 def test_each_fault_says_of_each_channel_what_it_tells_or_why_nothing() -> None:
     """No channel is left open, and none has both."""
     for fault in FAULTS:
+        assert callable(function(fault.happens))
+        assert callable(function(fault.before))
         telling = {channel for channel in CHANNELS if getattr(fault.signs, channel)}
         if fault.harmless:
             assert not telling, fault.name
