@@ -6,6 +6,7 @@ are seldom needed (a thousand env entries) stay undecoded bytes until they are: 
 """
 
 import posixpath
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -87,6 +88,19 @@ class Container(View, frozen=True):
     command: msgspec.Raw = ABSENT
     args: msgspec.Raw = ABSENT
     restart_policy: msgspec.Raw = ABSENT
+
+    @property
+    def sides(self) -> "tuple[Mapping[str, QuantityText], Mapping[str, QuantityText]]":
+        """Its limits and its requests."""
+        return _NO_SIDES if self.resources is None else (self.resources.limits or {}, self.resources.requests or {})
+
+    @property
+    def claims(self) -> Sequence[Claim]:
+        """Its resource claims."""
+        return () if self.resources is None else self.resources.claims or ()
+
+
+_NO_SIDES: Final[tuple[Mapping[str, QuantityText], Mapping[str, QuantityText]]] = ({}, {})
 
 
 class PodOS(View, frozen=True):

@@ -1,15 +1,13 @@
 """The GPU requests of a pod by container: resources, and the keys of the pod that apply to the container."""
 
-import itertools
 import re
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from operator import itemgetter
 from typing import Final, TypeAlias
 
 import msgspec
 
-from webhook.admission.survey import ContainerKeys, PodKeys
+from webhook.admission.survey import Claimed, ContainerKeys, PodKeys
 from webhook.mapping.model.keys import CONTAINER, Key
 from webhook.mapping.model.names import Owner
 from webhook.mapping.model.policy import Policy
@@ -37,7 +35,7 @@ class ContainerRequest(msgspec.Struct):
         key_values: the keys that are set, by name.
         zero: the keys with value 0 that count as unset.
         other_zeros: 0 under further spellings of keys.
-        promoted: resource names that are in requests only.
+        promoted: the resources that are in requests only, with their numbers.
         findings: warnings from collecting.
         other_spellings: further spellings of keys in `key_values`, with any number.
         unequal_twins: pairs of a key and its twin with different amounts, the lower one first; `key_values` has that one,
@@ -53,7 +51,7 @@ class ContainerRequest(msgspec.Struct):
     key_values: dict[str, KeyValue] = {}
     zero: dict[str, KeyValue] = {}
     other_zeros: list[KeyValue] = []
-    promoted: list[str] = []
+    promoted: dict[str, Number] = {}
     findings: list[Finding] = []
     other_spellings: list[KeyValue] = []
     unequal_twins: list[tuple[KeyValue, KeyValue]] = []
@@ -95,16 +93,18 @@ class ContainerRequest(msgspec.Struct):
         """Add a key of `vendor`; what 0 means is known only when all of them are added."""
         key = self.vendor.keys[owner.key_name]
         binding = tuple([pair for pair in owner.binding if pair[0] != CONTAINER]) if owner.binding else ()
-        entry = KeyValue(owner.key_name, name, text, number, binding)
-        present = self.key_values.get(owner.key_name) or self.zero.get(owner.key_name)
+        entry = KeyValue(key.name, name, text, number, binding)
+        present = self.key_values.get(key.name) or self.zero.get(key.name)
         if present is not None and key.place == "nodeSelector":
             return  # one of several node selector keys is enough
-        if not 0 <= number <= MAX_DEVICES or type(number) is not int:
+        if type(number) is not int or not 0 <= number <= MAX_DEVICES:
             self._check_number(entry, key)
-        if present is None:
-            (self.zero if number == 0 and key.zero is not None else self.key_values)[entry.key_name] = entry
-        else:
+        if present is not None:
             self._add_again(key, present, entry)
+        elif number == 0 and key.zero is not None:
+            self.zero[key.name] = entry
+        else:
+            self.key_values[key.name] = entry
 
     def _add_again(self, key: Key, present: KeyValue, entry: KeyValue) -> None:
         """Add a key that is there already: in its twin, or under another spelling, of which those that are 0 do not count."""
@@ -124,21 +124,28 @@ class ContainerRequest(msgspec.Struct):
 
         Amounts of 0 request nothing: then no key is looked at.
         """
-        keys = self.vendor.keys
-        requests = [name for name in self.key_values if self.vendor.annotation_keys or keys[name].makes_request]
+        keys, vendor = self.vendor.keys, self.vendor
+        requests = any([vendor.annotation_keys or keys[name].makes_request for name in self.key_values])
         if not self.zero:
-            return bool(requests)
+            return requests
         amounts = [entry for entry in self.key_values.values() if keys[entry.key_name].kind == "amount"]
         if not amounts:
-            return bool(requests) and self._requests_without_amounts()
-        none = next((entry for name, entry in self.zero.items() if keys[name].zero == "none"), None)
-        if none is not None and not any("devices" in keys[entry.key_name].dimensions for entry in amounts):
-            listed, rest = " and ".join(map(str, amounts)), "both" if len(amounts) == 1 else "all"
-            message = f"{none} requests no device, {listed} a share of one: write 1 or more, or remove {rest}"
-            raise self.deny(Reason.ZERO_DEVICES, message, none, instead_of(none.key, 1))
+            return requests and self._requests_without_amounts()
+        self._check_some_device(amounts)
         if requests:
             self._settle_zeros()
-        return bool(requests)
+        return requests
+
+    def _check_some_device(self, amounts: Iterable[KeyValue]) -> None:
+        """Deny a share of no device."""
+        keys = self.vendor.keys
+        none = next((entry for name, entry in self.zero.items() if keys[name].zero == "none"), None)
+        if none is None or any("devices" in keys[entry.key_name].dimensions for entry in amounts):
+            return
+        listed = [*map(str, amounts)]
+        rest = "both" if len(listed) == 1 else "all"
+        message = f"{none} requests no device, {' and '.join(listed)} a share of one: write 1 or more, or remove {rest}"
+        raise self.deny(Reason.ZERO_DEVICES, message, none, instead_of(none.key, 1))
 
     def _requests_without_amounts(self) -> bool:
         """Whether what is beside amounts of 0 is a request by itself: another number, or texts that make a form."""
@@ -201,43 +208,25 @@ class ContainerRequest(msgspec.Struct):
         )
 
 
-ContainerRequests: TypeAlias = dict[int, ContainerRequest]
-"""The requesting containers of a pod, by position."""
-
-
-def container_in(containers: ContainerRequests, position: int, keys: ContainerKeys, vendor: Vendor) -> ContainerRequest:
-    """Return a container as it requests in the keys of a vendor; create it if it has no key of that vendor yet."""
-    container = containers.get(position)
-    if container is None:
-        container = containers[position] = ContainerRequest(position, keys, vendor)
-    elif container.vendor is not vendor:
-        if vendor.name not in container.beside:
-            container.beside[vendor.name] = ContainerRequest(position, keys, vendor)
-        return container.beside[vendor.name]
-    return container
-
-
 def _requesting(container: ContainerRequest) -> ContainerRequest | None:
     """The container in the keys in which it requests; None if it requests no device (``devices: 0`` alone).
 
     Keys of another vendor that are all 0 request nothing beside it.
     """
-    if not container.beside:
-        return container if container.requests_devices() else None
     every = [(each, each.requests_devices()) for each in (container, *container.beside.values())]
     container.beside = {}
-    found = [each for each, requests in every if requests or each.has_number]
+    found = [each for each, requests in every if requests or each.has_number] if len(every) > 1 else []
     if len(found) < 2:  # noqa: PLR2004  (the keys of one vendor)
         return next((each for each, requests in every if requests), None)
     first, second, *more = found
-    if not more and _may_accompany(second.vendor, first.vendor):
-        first.copy = second
-        return first
-    if not more and _may_accompany(first.vendor, second.vendor):
-        second.copy = first
-        return second
-    one, other = (min(entry.key for entry in each.key_values.values()) for each in (first, second))
-    message = f"{one} is a key of {first.vendor.name}, {other} of {second.vendor.name}: keep the keys of one vendor"
+    for one, other in ((first, second), (second, first)) if not more else ():
+        if _may_accompany(other.vendor, one.vendor):
+            one.copy = other
+            return one
+    key, key_beside = (min(entry.key for entry in each.key_values.values()) for each in (first, second))
+    message = (
+        f"{key} is a key of {first.vendor.name}, {key_beside} of {second.vendor.name}: keep the keys of one vendor"
+    )
     raise container.deny(Reason.TWO_VENDORS, message)
 
 
@@ -246,14 +235,8 @@ def _may_accompany(vendor: Vendor, other: Vendor) -> bool:
     return vendor.document.copies == other.name or vendor.name in other.document.allowed_with
 
 
-def check_number_requesting(containers: Sized) -> None:
-    """Deny a pod in which too many containers request."""
-    if len(containers) > MAX_REQUESTING:
-        raise deny(Reason.TOO_MANY, f"more than {MAX_REQUESTING} containers request a GPU: split the pod")
-
-
-_PodEntry: TypeAlias = tuple[int, Owner, str, str]
-"""A key of the pod that a vendor reads: its index among those of the vendor, its owner, its name and its text."""
+_PodEntry: TypeAlias = tuple[Owner, str, str]
+"""A key of the pod that a vendor reads: its owner, its name and its text."""
 
 _COUNT: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _LISTED_COUNT: Final = re.compile(r"[0-9]{1,9}")
@@ -263,165 +246,206 @@ _POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
 _DECIMAL: Final = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(?:[eE][+-]?[0-9]{1,2})?")
 
 
-def add_pod_keys(containers: ContainerRequests, keys: PodKeys, policy: Policy) -> None:
-    """Add the keys of the pod to the containers that they apply to; a container may request by them alone."""
-    by_vendor: dict[str, list[_PodEntry]] = {}
-    for pairs, names in (
-        (keys.labels, policy.labels),
-        (keys.annotations, policy.annotations),
-        (keys.node_selector, policy.node_selector),
-    ):
-        for name, text in pairs:
-            for owner in names.owners(name):
-                entries = by_vendor.setdefault(owner.vendor, [])
-                entries.append((len(entries), owner, name, text))
-    if not by_vendor:
-        return
-    position_of = {container.name: position for position, container in enumerate(keys.containers)}
-    regular = [container.name for container in keys.containers if not container.init]
-    applies_to = {
-        name: _positions(containers, position_of, keys, policy.vendors[name], entries)
-        for name, entries in by_vendor.items()
-    }
-    _join_copies(applies_to, by_vendor, keys, policy)
-    check_number_requesting({*containers, *itertools.chain.from_iterable(applies_to.values())})
-    for vendor_name, entries in by_vendor.items():
-        vendor = policy.vendors[vendor_name]
-        of_container: dict[str | None, list[_PodEntry]] = {}
-        for entry in entries:
-            of_container.setdefault(entry[1].container, []).append(entry)
-        of_all = of_container.pop(None, [])
-        for position in applies_to[vendor_name]:
-            if vendor.borrowed:
-                _borrow(containers, position, keys.containers[position], vendor)
-            container = container_in(containers, position, keys.containers[position], vendor)
-            for _, owner, name, text in sorted([*of_all, *of_container.get(container.name, ())], key=itemgetter(0)):
-                _add(container, regular, owner, name, text)
+class _Requests(msgspec.Struct):
+    """The requesting containers of a pod, by position, as far as their keys are collected.
 
-
-def _positions(
-    containers: Mapping[int, ContainerRequest],
-    position_of: Mapping[str, int],
-    keys: PodKeys,
-    vendor: Vendor,
-    entries: Iterable[_PodEntry],
-) -> list[int]:
-    """The containers that a vendor's labels and annotations apply to; a count alone applies to none."""
-    positions = {
-        position
-        for position, container in containers.items()
-        if container.vendor is vendor or vendor.name in container.beside
-    }
-    named: dict[str, str] = {}
-    has_amount = False
-    lending: list[int] = []
-    for _, owner, name, text in entries:
-        key = vendor.keys[owner.key_name]
-        if any(each.in_pods.get(key.name) == text for each in vendor.borrowed.values()):
-            lending = _lending(keys, vendor)
-        if owner.container is not None:
-            if owner.container not in position_of:
-                message = f"{name}: the pod has no container {owner.container!r}: name one of {', '.join(position_of)}"
-                raise deny(Reason.NO_SUCH_CONTAINER, message, field=name)
-            if key.makes_request:
-                positions.add(position_of[owner.container])
-        elif key.kind == "container":
-            named |= {container.strip(): name for container in text.split(",")}
-        elif key.place == "annotation" and ({"memory", "cores"} & set(key.dimensions) or text in key.requests):
-            has_amount = True
-    if has_amount and vendor.annotation_keys:
-        positions.update(_chosen(vendor, position_of, keys, named, _lending(keys, vendor)))
-    elif lending:
-        positions.update(_chosen(vendor, position_of, keys, named, lending))
-    return sorted(positions)
-
-
-def _lending(keys: PodKeys, vendor: Vendor) -> list[int]:
-    """The containers that request nothing but resources of another vendor that mean something to this one, too."""
-    found = []
-    for position, container in enumerate(keys.containers):
-        names = {name for name, limit, request in container.resources if (limit or request) != "0"}
-        if not container.init and names and names <= vendor.borrowed.keys():
-            found.append(position)
-    return found
-
-
-def _borrow(containers: ContainerRequests, position: int, keys: ContainerKeys, vendor: Vendor) -> None:
-    """Read a container's resources as borrowed keys of a vendor, if it has no others but zeros."""
-    container = containers.get(position)
-    if container is None or container.vendor is vendor or vendor.name in container.beside:
-        return
-    others = {each.vendor.name: each for each in (container, *container.beside.values())}
-    numbered = [(each, entry) for each in others.values() for entry in each.key_values.values() if entry.number]
-    if container.other_spellings or any(entry.key not in vendor.borrowed for _, entry in numbered):
-        return
-    container.beside = {}
-    own = ContainerRequest(position, keys, vendor, findings=container.findings, beside=others)
-    own.promoted = [entry.key for each, entry in numbered if entry.key in each.promoted]
-    containers[position] = own
-    for each, entry in numbered:
-        del each.key_values[entry.key_name]
-        own.add(Owner(vendor.name, vendor.borrowed[entry.key].name), entry.key, entry.text, entry.number)
-
-
-def _chosen(
-    vendor: Vendor,
-    position_of: Mapping[str, int],
-    keys: PodKeys,
-    named: Mapping[str, str],
-    lending: list[int],
-) -> list[int]:
-    """The containers that an amount of the pod is for.
-
-    They are the named ones, each with the key that names it; else those with a borrowed resource; else the first.
+    Attributes:
+        named: the position of each container, by its name.
+        regular: the names of the containers that are no init containers.
     """
-    for name, key_name in named.items():
-        if name not in position_of:
-            message = f"{key_name}: the pod has no container {name!r}: name one of {', '.join(position_of)}"
-            raise deny(Reason.NO_SUCH_CONTAINER, message, field=key_name)
-    if named or lending:
-        return [position_of[name] for name in named] or lending
-    regular = [container.name for container in keys.containers if not container.init]
-    key = next((key for key in vendor.keys.values() if key.kind == "container"), None)
-    if key is not None and key.absent == "only" and len(regular) > 1:
-        message = (
-            f"no key names which of {len(regular)} containers requests the GPU: "
-            f"add the annotation {key.spellings[0].text}"
-        )
-        raise deny(Reason.NO_SUCH_CONTAINER, message)
-    return [position_of[name] for name in regular[:1]]
 
+    keys: PodKeys
+    policy: Policy
+    found: dict[int, ContainerRequest] = {}
+    named: dict[str, int] = {}
+    regular: list[str] = []
 
-def _join_copies(
-    applies_to: dict[str, list[int]], by_vendor: Mapping[str, list[_PodEntry]], keys: PodKeys, policy: Policy
-) -> None:
-    """Apply a vendor's keys where their copy applies, in another vendor's keys, if they do not name a container themselves."""
-    for name, copied in applies_to.items():
-        vendor = policy.vendors[name]
-        original = applies_to.get(vendor.document.copies or "")
-        if not copied or not original or original == copied:
-            continue
-        source = policy.vendors[vendor.document.copies or ""]
-        if any(source.keys[owner.key_name].kind == "container" for _, owner, _, _ in by_vendor[source.name]):
-            first, second = (
-                ", ".join(keys.containers[position].name for position in positions) for positions in (original, copied)
+    def _container(self, position: int, vendor: Vendor) -> ContainerRequest:
+        """A container as it requests in the keys of a vendor; a new one if it has no key of that vendor yet."""
+        container = self.found.get(position)
+        if container is None:
+            if len(self.found) == MAX_REQUESTING:
+                raise deny(Reason.TOO_MANY, f"more than {MAX_REQUESTING} containers request a GPU: split the pod")
+            container = self.found[position] = ContainerRequest(position, self.keys.containers[position], vendor)
+        elif container.vendor is not vendor:
+            if vendor.name not in container.beside:
+                container.beside[vendor.name] = ContainerRequest(position, container.keys, vendor)
+            return container.beside[vendor.name]
+        return container
+
+    def add_resources(self, position: int, keys: ContainerKeys) -> None:
+        """Add the resources of one container."""
+        for name, (limit, request) in keys.resources.items():
+            owner = self._owner(name, keys)
+            vendor = self.policy.vendors[owner.vendor]
+            container, key = self._container(position, vendor), vendor.keys[owner.key_name]
+            text = limit if limit is not None else request or ""
+            number = container.quantity(key, name, text)
+            if limit is None:
+                container.promoted[name] = number
+                if number:  # of 0 there is nothing to copy, or a default is written in its place
+                    message = f"{name} is in requests only and was copied to limits: write it to limits"
+                    finding = Finding(Reason.PROMOTED_TO_LIMITS, message, container.name, f"requests[{name}]", text)
+                    container.findings.append(finding)
+            elif request not in (None, limit) and container.quantity(key, name, request) != number:
+                message = f"{name} is {limit} in limits and {request} in requests: write the same value to both"
+                raise container.deny(Reason.LIMIT_DIFFERS, message)
+            container.add(owner, name, text, number)
+
+    def _owner(self, name: str, keys: ContainerKeys) -> Owner:
+        """The one vendor's key that a resource name is."""
+        resources = self.policy.resources
+        owner, *others = resources.exact.get(name) or resources.owners(name)
+        if rivals := {other.vendor for other in others} - {owner.vendor}:
+            message = (
+                f"{name} matches keys of {owner.vendor} and of {', '.join(sorted(rivals))}: make one of them `inactive`"
             )
-            message = f"the keys of {source.name} request for {first}, their copy in the keys of {name} for {second}"
-            raise deny(Reason.TWO_VENDORS, f"{message}: name the same container in both", container=second)
-        applies_to[source.name] = copied
+            raise deny(Reason.AMBIGUOUS_NAME, message, container=keys.name, field=name)
+        return owner
 
+    def add_claim(self, position: int, claimed: Claimed) -> None:
+        """Add the keys of one container's claim."""
+        container = self._container(position, self.policy.vendors[claimed.vendor])
+        for entry in claimed.entries:
+            container.add(Owner(claimed.vendor, entry.key_name), entry.key, entry.text, entry.number)
 
-def _add(container: ContainerRequest, regular: list[str], owner: Owner, name: str, text: str) -> None:
-    key = container.vendor.keys[owner.key_name]
-    if key.listed:
-        item = _listed_item(container, regular, name, text)
-        if item is None:
+    def add_pod_keys(self) -> None:
+        """Add the keys of the pod to the containers that they apply to; a container may request by them alone."""
+        self.named = {container.name: position for position, container in enumerate(self.keys.containers)}
+        self.regular = [container.name for container in self.keys.containers if not container.init]
+        by_vendor = self._pod_entries()
+        vendors = self.policy.vendors
+        applies_to = {name: self._positions(vendors[name], entries) for name, entries in by_vendor.items()}
+        self._join_copies(applies_to, by_vendor)
+        for vendor_name, entries in by_vendor.items():
+            vendor = vendors[vendor_name]
+            for position in applies_to[vendor_name]:
+                if vendor.borrowed:
+                    self._borrow(position, vendor)
+                container = self._container(position, vendor)
+                for owner, name, text in entries:
+                    if owner.container in (None, container.name):
+                        self._add(container, owner, name, text)
+
+    def _pod_entries(self) -> dict[str, list[_PodEntry]]:
+        """The keys of the pod, by vendor."""
+        keys, policy = self.keys, self.policy
+        by_vendor: dict[str, list[_PodEntry]] = {}
+        for texts, names in (
+            (keys.labels, policy.labels),
+            (keys.annotations, policy.annotations),
+            (keys.node_selector, policy.node_selector),
+        ):
+            for name, text in texts.items():
+                for owner in names.owners(name):
+                    by_vendor.setdefault(owner.vendor, []).append((owner, name, text))
+        return by_vendor
+
+    def _positions(self, vendor: Vendor, entries: Iterable[_PodEntry]) -> list[int]:
+        """The containers that a vendor's labels and annotations apply to; a count alone applies to none."""
+        positions = {
+            position
+            for position, container in self.found.items()
+            if container.vendor is vendor or vendor.name in container.beside
+        }
+        named: dict[str, str] = {}
+        has_amount = lends = False
+        for owner, name, text in entries:
+            key = vendor.keys[owner.key_name]
+            lends = lends or any(each.in_pods.get(key.name) == text for each in vendor.borrowed.values())
+            if owner.container is not None:
+                position = self._position(owner.container, name)
+                positions.update([position] if key.makes_request else [])
+            elif key.kind == "container":
+                named |= {container.strip(): name for container in text.split(",")}
+            else:
+                has_amount = has_amount or _is_amount(key, text)
+        requests = has_amount and vendor.annotation_keys
+        lending = self._lending(vendor) if requests or lends else []
+        if requests or lending:
+            positions.update(self._chosen(vendor, named, lending))
+        return sorted(positions)
+
+    def _position(self, container: str, key_name: str) -> int:
+        """The position of a container that a key names."""
+        if container not in self.named:
+            message = f"{key_name}: the pod has no container {container!r}: name one of {', '.join(self.named)}"
+            raise deny(Reason.NO_SUCH_CONTAINER, message, field=key_name)
+        return self.named[container]
+
+    def _lending(self, vendor: Vendor) -> list[int]:
+        """The containers that request nothing but resources of another vendor that mean something to this one, too."""
+        found = []
+        for position, container in enumerate(self.keys.containers):
+            names = {name for name, (limit, request) in container.resources.items() if (limit or request) != "0"}
+            if not container.init and names and names <= vendor.borrowed.keys():
+                found.append(position)
+        return found
+
+    def _chosen(self, vendor: Vendor, named: Mapping[str, str], lending: list[int]) -> list[int]:
+        """The containers that an amount of the pod is for.
+
+        They are the named ones, each with the key that names it; else those with a borrowed resource; else the first.
+        """
+        if named or lending:
+            return [self._position(name, key_name) for name, key_name in named.items()] or lending
+        key = next((key for key in vendor.keys.values() if key.kind == "container"), None)
+        if key is not None and key.absent == "only" and len(self.regular) > 1:
+            message = (
+                f"no key names which of {len(self.regular)} containers requests the GPU: "
+                f"add the annotation {key.spellings[0].text}"
+            )
+            raise deny(Reason.NO_SUCH_CONTAINER, message)
+        return [self.named[name] for name in self.regular[:1]]
+
+    def _join_copies(self, applies_to: dict[str, list[int]], by_vendor: Mapping[str, list[_PodEntry]]) -> None:
+        """Apply a vendor's keys where their copy applies, in another vendor's keys, if they do not name a container."""
+        for name, copied in applies_to.items():
+            source = self.policy.vendors.get(self.policy.vendors[name].document.copies or "")
+            original = [] if source is None else applies_to.get(source.name)
+            if source is None or not copied or not original or original == copied:
+                continue
+            if any(source.keys[owner.key_name].kind == "container" for owner, _, _ in by_vendor[source.name]):
+                first, second = map(self._listed, (original, copied))
+                message = (
+                    f"the keys of {source.name} request for {first}, their copy in the keys of {name} for {second}"
+                )
+                raise deny(Reason.TWO_VENDORS, f"{message}: name the same container in both", container=second)
+            applies_to[source.name] = copied
+
+    def _listed(self, positions: Iterable[int]) -> str:
+        return ", ".join(self.keys.containers[position].name for position in positions)
+
+    def _borrow(self, position: int, vendor: Vendor) -> None:
+        """Read a container's resources as borrowed keys of a vendor, if it has no others but zeros."""
+        container = self.found.get(position)
+        if container is None or container.vendor is vendor or vendor.name in container.beside:
             return
-        text = item
-    if key.written == "items" and not text.strip():
-        return
-    number = 0 if key.kind in {"text", "container"} else _number(container, key, name, text)
-    container.add(owner, name, text, number)
+        others = {each.vendor.name: each for each in (container, *container.beside.values())}
+        numbered = [(each, entry) for each in others.values() for entry in each.key_values.values() if entry.number]
+        if container.other_spellings or any(entry.key not in vendor.borrowed for _, entry in numbered):
+            return
+        container.beside = {}
+        own = ContainerRequest(position, container.keys, vendor, findings=container.findings, beside=others)
+        own.promoted = {entry.key: entry.number for each, entry in numbered if entry.key in each.promoted}
+        self.found[position] = own
+        for each, entry in numbered:
+            del each.key_values[entry.key_name]
+            own.add(Owner(vendor.name, vendor.borrowed[entry.key].name), entry.key, entry.text, entry.number)
+
+    def _add(self, container: ContainerRequest, owner: Owner, name: str, text: str) -> None:
+        """Add a key of the pod to a container that it applies to."""
+        key = container.vendor.keys[owner.key_name]
+        item = _listed_item(container, self.regular, name, text) if key.listed else text
+        if item is None or (key.written == "items" and not item.strip()):
+            return
+        number = 0 if key.kind in {"text", "container"} else _number(container, key, name, item)
+        container.add(owner, name, item, number)
+
+
+def _is_amount(key: Key, text: str) -> bool:
+    """Whether a key of the pod is an amount that requests by itself."""
+    return key.place == "annotation" and (not {"memory", "cores"}.isdisjoint(key.dimensions) or text in key.requests)
 
 
 def _listed_item(container: ContainerRequest, regular: list[str], name: str, text: str) -> str | None:
@@ -447,14 +471,11 @@ def _number(container: ContainerRequest, key: Key, name: str, text: str) -> Numb
         return int(text)
     if key.written == "quantity":
         return container.quantity(key, name, text)
-    if (_DECIMAL if key.written == "decimal" else _WHOLE).fullmatch(text) is None:
-        kind = (
-            "decimal number: write one such as 0.5"
-            if key.written == "decimal"
-            else f"whole number: {_digits(key, text)}"
-        )
+    decimal = key.written == "decimal"
+    if (_DECIMAL if decimal else _WHOLE).fullmatch(text) is None:
+        kind = "decimal number: write one such as 0.5" if decimal else f"whole number: {_digits(key, text)}"
         raise container.deny(Reason.BAD_QUANTITY, f"{name}: {text!r} is not a {kind}")
-    return Fraction(text) if key.written == "decimal" else int(text)
+    return Fraction(text) if decimal else int(text)
 
 
 def _digits(key: Key, text: str) -> str:
@@ -468,61 +489,19 @@ def _digits(key: Key, text: str) -> str:
 
 def collect(keys: PodKeys, policy: Policy) -> list[ContainerRequest]:
     """Return the requesting containers in order, without those that request no device (``devices: 0`` alone)."""
-    containers: ContainerRequests = {}
-    for position, container_keys in enumerate(keys.containers):
-        if container_keys.resources:
-            _add_resources(containers, position, container_keys, policy)
-            check_number_requesting(containers)
-        if container_keys.claimed is not None:
-            _add_claim(containers, position, container_keys, policy)
-            check_number_requesting(containers)
+    requests = _Requests(keys, policy)
+    for position, container in enumerate(keys.containers):
+        if container.resources:
+            requests.add_resources(position, container)
+        if container.claimed is not None:
+            requests.add_claim(position, container.claimed)
     if keys.labels or keys.annotations or keys.node_selector:
-        add_pod_keys(containers, keys, policy)
-    found = [_requesting(containers[position]) for position in sorted(containers)]
-    requesting = [container for container in found if container is not None]
-    if len(requesting) > 1:
-        _check_side_by_side(requesting)
-    return requesting
-
-
-def _add_resources(containers: ContainerRequests, position: int, keys: ContainerKeys, policy: Policy) -> None:
-    """Add the resources of one container."""
-    exact = policy.resources.exact
-    container: ContainerRequest | None = None
-    for name, limit, request in keys.resources:
-        owners = exact.get(name) or policy.resources.owners(name)
-        owner = owners[0]
-        if len(owners) > 1 and (rivals := {other.vendor for other in owners} - {owner.vendor}):
-            message = (
-                f"{name} matches keys of {owner.vendor} and of {', '.join(sorted(rivals))}: make one of them `inactive`"
-            )
-            raise deny(Reason.AMBIGUOUS_NAME, message, container=keys.name, field=name)
-        vendor = policy.vendors[owner.vendor]
-        if container is None or container.vendor is not vendor:
-            container = container_in(containers, position, keys, vendor)
-        text = limit if limit is not None else request
-        assert text is not None  # noqa: S101  (a resource has a limit or a request)
-        key = vendor.keys[owner.key_name]
-        number = container.quantity(key, name, text)
-        if limit is None:
-            container.promoted.append(name)
-            if number:  # of 0 there is nothing to copy, or a default is written in its place
-                message = f"{name} is in requests only and was copied to limits: write it to limits"
-                finding = Finding(Reason.PROMOTED_TO_LIMITS, message, container.name, f"requests[{name}]", text)
-                container.findings.append(finding)
-        elif request is not None and request != limit and container.quantity(key, name, request) != number:
-            message = f"{name} is {limit} in limits and {request} in requests: write the same value to both"
-            raise container.deny(Reason.LIMIT_DIFFERS, message)
-        container.add(owner, name, text, number)
-
-
-def _add_claim(containers: ContainerRequests, position: int, keys: ContainerKeys, policy: Policy) -> None:
-    """Add the keys of one container's claim."""
-    assert keys.claimed is not None  # noqa: S101  (by the caller)
-    name = keys.claimed.vendor
-    for entry in keys.claimed.entries:
-        container = container_in(containers, position, keys, policy.vendors[name])
-        container.add(Owner(name, entry.key_name), entry.key, entry.text, entry.number)
+        requests.add_pod_keys()
+    every = [_requesting(requests.found[position]) for position in sorted(requests.found)]
+    found = [container for container in every if container is not None]
+    if len(found) > 1:
+        _check_side_by_side(found)
+    return found
 
 
 def _check_side_by_side(requesting: Iterable[ContainerRequest]) -> None:
@@ -531,30 +510,35 @@ def _check_side_by_side(requesting: Iterable[ContainerRequest]) -> None:
     for container in requesting:
         by_vendor.setdefault(container.vendor.name, []).append(container)
     for group in by_vendor.values():
-        if len(group) == 1:
-            continue
-        vendor = group[0].vendor
+        vendor, together = group[0].vendor, group[0].vendor.document.containers
         # What another system serves under the vendor's names is no request of the vendor.
-        served = (
-            [each for each in group if (form := form_of(vendor, each.key_values)) is None or form.leave is None]
-            if vendor.document.containers == "one"
-            else group
-        )
+        served = group if together != "one" or len(group) == 1 else [each for each in group if not _left(each)]
         if len(served) < 2:  # noqa: PLR2004  (one container, as above)
             continue
         names = ", ".join(container.name for container in served)
-        if vendor.document.containers == "one":
+        if together == "one":
             message = (
                 f"{vendor.name} serves one container of a pod, but {names} request devices: keep the request of one"
             )
             raise deny(Reason.ONE_CONTAINER_ONLY, message)
-        if vendor.document.containers == "shared":
-            continue  # a count of the pod is for all of them
-        for entry in group[0].key_values.values():
-            key = vendor.keys[entry.key_name]
-            if "devices" in key.dimensions and not key.of_container and not (key.per_container or key.listed):
-                message = (
-                    f"{entry.key}: {entry.text!r} counts the devices of one container, but {names} request devices: "
-                    "keep the request of one"
-                )
-                raise deny(Reason.AMBIGUOUS_COUNT, message, field=entry.key, value=entry.text)
+        if together != "shared":  # else a count of the pod is for all of them
+            _check_counts(group[0], names)
+
+
+def _left(container: ContainerRequest) -> bool:
+    """Whether the keys of a container take a form with ``leave``."""
+    form = form_of(container.vendor, container.key_values)
+    return form is not None and form.leave is not None
+
+
+def _check_counts(container: ContainerRequest, names: str) -> None:
+    """Deny a count of the pod that can only be for one container."""
+    for entry in container.key_values.values():
+        key = container.vendor.keys[entry.key_name]
+        of_several = key.of_container or key.per_container or key.listed
+        if "devices" in key.dimensions and not of_several:
+            message = (
+                f"{entry.key}: {entry.text!r} counts the devices of one container, but {names} request devices: "
+                "keep the request of one"
+            )
+            raise deny(Reason.AMBIGUOUS_COUNT, message, field=entry.key, value=entry.text)

@@ -350,6 +350,10 @@ class Allocation(Struct, frozen=True):
         return (self.source, self.owner, self.vendor, *([] if self.copy is None else [self.copy]))
 
 
+Unsettled: TypeAlias = tuple[tuple[Slot, Vendor, bool], ...]
+"""Containers that are left alone, each with its vendor; whether what a plain device plugin gives it is a share."""
+
+
 class Plan(Struct, eq=False):
     """One pod during its admission: what was sent, what becomes of it, and the results of the steps so far.
 
@@ -384,7 +388,7 @@ class Plan(Struct, eq=False):
     slots: tuple[Slot, ...]
     claims: Mapping[str, tuple[str, ...]] = {}
     allocations: tuple[Allocation, ...] = ()
-    left_alone: tuple[tuple[Slot, Vendor, bool], ...] = ()
+    left_alone: Unsettled = ()
     findings: list[Finding] = []
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}

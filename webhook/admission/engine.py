@@ -1,19 +1,14 @@
-"""One pod → one decision: the sequence of steps.
+"""One pod → one decision: the sequence of steps."""
 
-`trace` takes the same steps for explanations, with their results, also beyond a denial. Last comes what a changed pod says of
-itself: status, summary and label, for people and tools; `hide` alone reads a part.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final
 
 import msgspec
 
 from webhook import labels
 from webhook.admission.beyond import beyond, crowded
 from webhook.admission.claims import WantedClaim, check_claims, check_keys, nothing_requested, write_claims
-from webhook.admission.collect import ContainerRequest, collect
 from webhook.admission.decision import (
     Allocation,
     Context,
@@ -21,6 +16,7 @@ from webhook.admission.decision import (
     Facts,
     Namespace,
     Plan,
+    Unsettled,
     facts_of,
     remember,
     untouched,
@@ -28,23 +24,20 @@ from webhook.admission.decision import (
 from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, exceeded, overfull, skip_reason
 from webhook.admission.guard import guard_pod
 from webhook.admission.hide import hide_devices, show_devices
-from webhook.admission.overrides import Overrides, defaults_for, defaults_of_whole, overrides_of, target_of
+from webhook.admission.overrides import overrides_of
 from webhook.admission.placement import drop_references, place_pod, report_belongings
 from webhook.admission.resolve import PodResult, resolve
-from webhook.admission.settle import Settled, Unchanged, settle
+from webhook.admission.settle import Settled
 from webhook.admission.shim import inject_shim, keep_environment
+from webhook.admission.status import most_done, status_of, summary_of
 from webhook.admission.survey import NOTHING_FOUND, Survey, idle_counts, survey, unread_keys
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import has_mark
 from webhook.mapping.model.vendor import Vendor, system_names
-from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import DeviceRequest
-from webhook.mapping.requests.values import Reading
 from webhook.patch import Slot
 from webhook.pod import Pod, paths_in
-from webhook.quantity import exact_text
 from webhook.reasons import Denied, Finding, Reason, ReasonKind
-from webhook.request import DIMENSIONS, Request, amount_text
 from webhook.text import shown
 
 MAX_AUDITED: Final = 16 * 1024
@@ -61,7 +54,7 @@ _NOTHING_REQUESTED: Final = untouched(Reason.NO_GPU_KEYS)
 
 @dataclass(slots=True)
 class Steps:
-    """The results of the steps after eligibility, as far as they went: collected for explanations only.
+    """The results of the steps after eligibility, as far as they went: explanations read them.
 
     Attributes:
         survey: the keys of the pod.
@@ -87,7 +80,7 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     skipped = skip_reason(pod, context, policy)
     if skipped is not None:
         return untouched(skipped)
-    decision = _by_size(pod, policy)
+    decision = by_size(pod, policy)
     if decision is not None:
         return in_mode(decision, pod, context)
     facts = facts_of(pod, context, policy)
@@ -101,7 +94,7 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     return in_mode(decision, pod, context)
 
 
-def _by_size(pod: Pod, policy: Policy) -> Decision | None:
+def by_size(pod: Pod, policy: Policy) -> Decision | None:
     """The decision on a pod that is too large for further steps, or for a status; None for all others."""
     excess = overfull(pod)
     if excess is not None:
@@ -112,57 +105,52 @@ def _by_size(pod: Pod, policy: Policy) -> Decision | None:
 
 def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Decision:
     """Take the steps after eligibility; the decision where the namespace enforces."""
-    pod, context = facts.pod, facts.context
+    pod, steps = facts.pod, steps or Steps()
     excess = exceeded(pod, policy, few=facts.key is not None)
     if excess is not None:
         return beyond(excess, pod, policy) or denied(excess)
-    seen = _survey(pod, context, policy)
-    if steps is not None:
-        steps.survey = seen
+    seen = steps.survey = _survey(pod, facts.context, policy)
     if seen.denial is not None:
         return denied(seen.denial, seen.findings)
-    hides = policy.settings.hide_devices
-    if not seen.has_request and not hides and not seen.claims and not pod.spec.resource_claims:
+    hides, claims = policy.settings.hide_devices, bool(seen.claims or pod.spec.resource_claims)
+    if not (seen.has_request or hides or claims):
         return untouched(Reason.NO_GPU_KEYS, _counted(seen, pod, _NOTHING_RESOLVED, policy).findings)
     try:
-        if seen.claims or pod.spec.resource_claims:
+        if claims:
             check_keys(pod, seen.slots, policy)
-        resolution = (
-            resolve(seen.keys, overrides_of(pod, context, policy), policy) if seen.has_request else _NOTHING_RESOLVED
-        )
+        resolution = _NOTHING_RESOLVED
+        if seen.has_request:
+            resolution = resolve(seen.keys, overrides_of(pod, facts.context, policy), policy)
     except Denied as denial:
         return denied(denial.finding, seen.findings)
-    if steps is not None:
-        steps.resolution = resolution
-    acts = bool(resolution.settled) or any(
-        policy.watched_variables.among(slot.container.env)
-        or slot.path in seen.claims
-        or has_mark(b"".join(paths_in(slot.container)), vendor.guard.marks)
-        for slot, vendor, _ in _left_alone(seen, resolution, policy)
-    )
+    steps.resolution = resolution
+    left_alone = _left_alone(seen, resolution, policy)
+    acts = bool(resolution.settled) or any(_matters(slot, vendor, seen, policy) for slot, vendor, _ in left_alone)
     seen = _counted(seen, pod, resolution, policy)
     if not acts and not hides:
         found = (*seen.findings, *resolution.findings)
         return untouched(nothing_requested(pod, seen.claims, left=bool(resolution.left)), found)
-    plan = _plan(pod, context, policy, seen, resolution)
-    if steps is not None:
-        steps.plan = plan
-    return _applied(plan, resolution, acts=acts)
+    steps.plan = _plan(facts, policy, seen, resolution, left_alone)
+    return _applied(steps.plan, resolution, acts=acts)
+
+
+def _matters(slot: Slot, vendor: Vendor, seen: Survey, policy: Policy) -> bool:
+    """Whether the guard or a claim may concern a container that is left alone."""
+    return (
+        policy.watched_variables.among(slot.container.env)
+        or slot.path in seen.claims
+        or has_mark(b"".join(paths_in(slot.container)), vendor.guard.marks)
+    )
 
 
 def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
     """Survey a pod; also report keys of our own without effect, those of its namespace if the pod requests devices."""
-    seen = survey(pod, policy)
-    metadata = pod.metadata
-    found = [
-        *(
-            unread_keys("pod", metadata.labels, metadata.annotations, policy)
-            if metadata.labels or metadata.annotations
-            else ()
-        )
-    ]
+    seen, metadata, namespace = survey(pod, policy), pod.metadata, context.namespace
+    found: list[Finding] = []
+    if metadata.labels or metadata.annotations:
+        found += unread_keys("pod", metadata.labels, metadata.annotations, policy)
     if seen.has_request or seen.denial is not None:
-        found += unread_keys("namespace", context.namespace.labels, context.namespace.annotations, policy)
+        found += unread_keys("namespace", namespace.labels, namespace.annotations, policy)
     return _with(seen, found)
 
 
@@ -180,8 +168,8 @@ def _with(seen: Survey, found: Sequence[Finding]) -> Survey:
 
 def _applied(plan: Plan, resolution: PodResult, *, acts: bool) -> Decision:
     """Apply a plan, and decide: the keys of its resolution, and (`acts`) everything else that a share needs."""
+    hides = plan.policy.settings.hide_devices
     try:
-        hides = plan.policy.settings.hide_devices
         if hides:
             show_devices(plan)
         if acts:
@@ -190,6 +178,11 @@ def _applied(plan: Plan, resolution: PodResult, *, acts: bool) -> Decision:
             hide_devices(plan)
     except Denied as denial:
         return denied(denial.finding, tuple(plan.findings), resolution.vendor_names)
+    return _decision(plan, resolution)
+
+
+def _decision(plan: Plan, resolution: PodResult) -> Decision:
+    """The decision to which a plan leads: the operations, with the status if there are any, and what is said of them."""
     findings = tuple(dict.fromkeys(plan.findings))  # what is wrong in the namespace is found for each container
     status = status_of(plan, resolution)
     text = shown(_encode(status).decode())
@@ -215,48 +208,39 @@ def _applied(plan: Plan, resolution: PodResult, *, acts: bool) -> Decision:
     )
 
 
-def _plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: PodResult) -> Plan:
+def _plan(facts: Facts, policy: Policy, seen: Survey, resolution: PodResult, left_alone: Unsettled) -> Plan:
     """The plan for a pod: its allocations, with the keys of the resolution written."""
     plan = Plan(
-        pod,
-        context,
+        facts.pod,
+        facts.context,
         policy,
         seen.slots,
         seen.claims,
-        allocations=tuple(
-            [_allocation(seen.slots[settled.requested.position], settled, resolution) for settled in resolution.settled]
-        ),
-        left_alone=_left_alone(seen, resolution, policy),
-        findings=[*seen.findings, *resolution.findings],
+        tuple([_allocation(seen.slots[each.requested.position], each, resolution) for each in resolution.settled]),
+        left_alone,
+        [*seen.findings, *resolution.findings],
     )
     _write(plan, resolution)
     return plan
 
 
-def _left_alone(seen: Survey, resolution: PodResult, policy: Policy) -> tuple[tuple[Slot, Vendor, bool], ...]:
-    """The containers with resources of a vendor that a resolution does not settle, with that vendor; whether it is a share."""
-    settled = {container.requested.position for container in resolution.settled}
-    vendors: dict[int, list[Vendor]] = {}
-    requesting = [
-        position
-        for position, container in enumerate(seen.keys.containers)
-        if container.resources and position not in settled
-    ]
-    if not requesting and not resolution.left:
+def _left_alone(seen: Survey, resolution: PodResult, policy: Policy) -> Unsettled:
+    """The containers with resources of a vendor that a resolution does not settle."""
+    settled = {each.requested.position for each in resolution.settled}
+    left = {each.requested.position: each for each in resolution.left}
+    found: list[tuple[Slot, Vendor, bool]] = []
+    if len(settled) == len(seen.keys.containers):
         return ()
-    for left in resolution.left:
-        copy = left.requested.copy
-        vendors[left.requested.position] = [left.requested.vendor, *([] if copy is None else [copy.vendor])]
-    for position in requesting:
-        if position not in vendors:
-            name, _, _ = seen.keys.containers[position].resources[0]
-            vendors[position] = [policy.vendors[policy.resources.owners(name)[0].vendor]]
-    shares = {left.requested.position for left in resolution.left if left.share}
-    return tuple(
-        (seen.slots[position], vendor, position in shares)
-        for position in sorted(vendors)
-        for vendor in vendors[position]
-    )
+    for position, container in enumerate(seen.keys.containers):
+        slot, unchanged = seen.slots[position], left.get(position)
+        if unchanged is not None:
+            requested = unchanged.requested
+            vendors = [each.vendor for each in (requested, requested.copy) if each is not None]
+            found += [(slot, vendor, unchanged.share) for vendor in vendors]
+        elif container.resources and position not in settled:
+            owner = policy.resources.owners(next(iter(container.resources)))[0]
+            found.append((slot, policy.vendors[owner.vendor], False))
+    return tuple(found)
 
 
 def _allocation(slot: Slot, settled: Settled, resolution: PodResult) -> Allocation:
@@ -314,29 +298,27 @@ def _wanted(allocation: Allocation, settled: Settled) -> WantedClaim:
 
 def _report_hints(plan: Plan) -> None:
     """Report hints for the source's scheduler, which have no effect with another target and are left unchanged."""
-    translated = {
-        (allocation.source.name, allocation.vendor.name): allocation
-        for allocation in plan.allocations
-        if allocation.vendor is not allocation.source
-    }
-    if not translated:
+    moves = [(each.source, each.vendor) for each in plan.allocations if each.vendor is not each.source]
+    if not moves:
         return
-    hints = sorted(plan.policy.marks.hints.among(plan.pod.metadata.annotations or {}))
-    for (source, _), allocation in translated.items():
-        source_system, target_system = system_names(allocation.source, allocation.vendor)
-        for key in hints[:MAX_HINTS]:
-            if any(owner.vendor == source for owner in plan.policy.annotations.owners(key)):
-                continue  # a key of the request, which was translated
-            selects = {name: kind.removeprefix("not_") for kind, name in allocation.source.document.selects}
-            if any(
-                each.selects == selects.get(key) for each in allocation.vendor.document.keys.values() if each.selects
-            ):
-                continue  # a selector of the claim
-            if allocation.source.owned.hint(key) and not allocation.vendor.owned.hint(key):
+    hints = sorted(plan.policy.marks.hints.among(plan.pod.metadata.annotations or {}))[:MAX_HINTS]
+    for source, target in {(source.name, target.name): (source, target) for source, target in moves}.values():
+        source_system, target_system = system_names(source, target)
+        for key in hints:
+            if _lost_hint(key, source, target, plan.policy):
                 message = (
                     f"annotation {key} is a hint for {source_system} and has no effect with {target_system}: remove it"
                 )
                 plan.findings.append(Finding(Reason.HINT_NOT_CARRIED, message, field=key))
+
+
+def _lost_hint(key: str, source: Vendor, target: Vendor, policy: Policy) -> bool:
+    """Whether a hint is for the source alone, and neither was translated with the request nor selects devices of a claim."""
+    if not source.owned.hint(key) or target.owned.hint(key):
+        return False
+    selects = {name: kind.removeprefix("not_") for kind, name in source.document.selects}.get(key)
+    selected = any(each.selects == selects for each in target.document.keys.values() if each.selects)
+    return not selected and all(owner.vendor != source.name for owner in policy.annotations.owners(key))
 
 
 def denied(denial: Finding, findings: tuple[Finding, ...] = (), vendors: tuple[str, ...] = ()) -> Decision:
@@ -367,21 +349,20 @@ def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
     if not decision.status_json and decision.denial is None:  # nothing is requested, so no mode concerns the pod
         return untouched(decision.reason) if enforcement.mode is Mode.AUDIT else decision
     findings, notes = (*enforcement.findings, *decision.warnings), decision.notes
-    if enforcement.mode is not Mode.ENFORCE:
-        unchanged = (*decision.warnings, *[note for note in notes if note.expected])
-        findings = (*enforcement.findings, *map(_under_enforce, unchanged))
-        notes = tuple([note for note in notes if not note.expected])
-    reported = findings if decision.denial is None else (*findings, _under_enforce(decision.denial))
-    audit = {**decision.audit, **_reasons((*reported, *notes))}
     if enforcement.mode is Mode.ENFORCE:
+        reported = findings if decision.denial is None else (*findings, _under_enforce(decision.denial))
+        audit = {**decision.audit, **_reasons((*reported, *notes))}
         return msgspec.structs.replace(decision, warnings=findings, audit=audit)
+    kept = (*decision.warnings, *[note for note in notes if note.expected], *filter(None, (decision.denial,)))
+    findings = (*enforcement.findings, *map(_under_enforce, kept))
+    notes = tuple([note for note in notes if not note.expected])
     return Decision(
         allowed=True,
         reason=Reason.WOULD_CHANGE if decision.reason is Reason.CHANGED else decision.reason,
-        warnings=() if enforcement.mode is Mode.AUDIT else reported,
+        warnings=() if enforcement.mode is Mode.AUDIT else findings,
         notes=notes,
         status_json=decision.status_json,
-        audit=audit,
+        audit={**decision.audit, **_reasons((*findings, *notes))},
         vendors=decision.vendors,
     )
 
@@ -395,217 +376,3 @@ def _under_enforce(finding: Finding) -> Finding:
 def _reasons(findings: tuple[Finding, ...]) -> dict[str, str]:
     """The codes of the findings, for the audit log; empty without findings."""
     return {"reasons": ",".join(dict.fromkeys([finding.reason.code for finding in findings]))} if findings else {}
-
-
-class ContainerTrace(NamedTuple):
-    """How far one requesting container got; in a denied pod, as far as it gets alone.
-
-    Attributes:
-        requested: the container and its keys.
-        settled: what it gets; None if it is denied or left unchanged.
-        left: why it is left unchanged; None if it is not.
-        reading: the meaning of its keys; None if they have none, or it is left unchanged.
-    """
-
-    requested: ContainerRequest
-    settled: Settled | None = None
-    left: Unchanged | None = None
-    reading: Reading | None = None
-
-
-class Trace(NamedTuple):
-    """Every step of one decision.
-
-    Attributes:
-        decision: what `decide` returns.
-        enforced: what it would return if the namespace enforced.
-        skipped: the pod is not eligible, and no further step is taken; `decision` has the reason.
-        overrides: of the pod and its namespace.
-        steps: the results of the further steps, as far as they went.
-        containers: the requesting containers, in order; None if their keys cannot be collected: two vendors', or no
-            quantities.
-    """
-
-    decision: Decision
-    enforced: Decision
-    skipped: bool
-    overrides: Overrides
-    steps: Steps
-    containers: tuple[ContainerTrace, ...] | None
-
-
-def trace(pod: Pod, context: Context, policy: Policy) -> Trace:
-    """Trace the decision on a pod that is being created; the arguments are those of `decide`."""
-    overrides, steps = overrides_of(pod, context, policy), Steps()
-    reason = skip_reason(pod, context, policy)
-    if reason is not None:
-        decision = untouched(reason)
-        return Trace(decision, decision, skipped=True, overrides=overrides, steps=steps, containers=())
-    sized = _by_size(pod, policy)
-    facts = facts_of(pod, context, policy) if sized is None else None
-    if sized is not None:
-        enforced = sized
-    elif facts is None:
-        enforced = untouched(Reason.NO_GPU_KEYS)
-    else:
-        enforced = take_steps(facts, policy, steps)
-    containers = _containers(steps, overrides, policy)
-    return Trace(
-        in_mode(enforced, pod, context),
-        enforced,
-        skipped=False,
-        overrides=overrides,
-        steps=steps,
-        containers=containers,
-    )
-
-
-def _containers(steps: Steps, overrides: Overrides, policy: Policy) -> tuple[ContainerTrace, ...] | None:
-    resolution = steps.resolution
-    if resolution is not None:
-        settled = [ContainerTrace(each.requested, settled=each, reading=each.reading) for each in resolution.settled]
-        left = [ContainerTrace(each.requested, left=each) for each in resolution.left]
-        return tuple(sorted((*settled, *left), key=lambda container: container.requested.position))
-    try:
-        return tuple(_alone(requested, overrides, policy) for requested in collect(steps.survey.keys, policy))
-    except Denied:
-        return None
-
-
-def _alone(requested: ContainerRequest, overrides: Overrides, policy: Policy) -> ContainerTrace:
-    """The result for one container of a denied pod, regardless of the others."""
-    try:
-        settled = settle(requested, overrides, policy)
-    except Denied:
-        return ContainerTrace(requested, reading=_reading(requested, overrides, policy))
-    if isinstance(settled, Unchanged):
-        return ContainerTrace(requested, left=settled)
-    return ContainerTrace(requested, settled, reading=settled.reading)
-
-
-def _reading(requested: ContainerRequest, overrides: Overrides, policy: Policy) -> Reading | None:
-    """The meaning of keys that the target cannot express; None if they have none."""
-    vendor = requested.vendor
-    try:
-        target, _ = target_of(vendor, overrides, policy)
-        defaults, _ = defaults_for(vendor, target, overrides.defaults)
-        home = target is vendor
-        if overrides.bare.whole and requested.bare:
-            defaults, _ = defaults_of_whole(defaults, overrides.bare, vendor, home=home)
-        return read(vendor, requested.key_values, defaults, policy.largest_card, requested.name, home=home)
-    except Denied:
-        return None
-
-
-_BY_DEFAULT: Final = " by default"
-
-MAX_LINES: Final = 8
-"""Lines of a summary for containers."""
-
-MAX_NAME: Final = 30
-"""Characters of a container's name in it: ``kubectl describe`` shows 138 of a line."""
-
-
-def most_done(status: Mapping[str, Any]) -> Literal["translated", "filled", "completed", "hidden"]:
-    """Return the most that was done to a pod, by its status; what is neither translated nor filled in was completed.
-
-    A pod that requests nothing was changed only to hide devices.
-    """
-    if not status["containers"]:
-        return "hidden"
-    filled = False
-    for container in status["containers"].values():
-        if "target" in container:
-            return "translated"
-        filled = filled or "defaults" in container
-    return "filled" if filled else "completed"
-
-
-def summary_of(status: Mapping[str, Any], plan: Plan) -> str:
-    """Return what became of a pod, by its status: a line for each requesting container, and one for what concerns the pod."""
-    lines = [_line(name, container) for name, container in status["containers"].items()]
-    if len(lines) > MAX_LINES:
-        lines[MAX_LINES:] = [f"and {len(lines) - MAX_LINES} more containers"]
-    if plan.hidden:
-        names = [name[:MAX_NAME] for name in plan.hidden[:MAX_LINES]]
-        more = f" and {len(plan.hidden) - MAX_LINES} more" if len(plan.hidden) > MAX_LINES else ""
-        lines.append(f"devices hidden from: {', '.join(names)}{more}")
-    if plan.stripped:
-        lines.append(f"removed by the guard: {plan.stripped}")
-    if "scheduler" in status:
-        lines.append(f"scheduler: {status['scheduler']}")
-    return "\n".join(lines)
-
-
-def _line(name: str, container: Mapping[str, Any]) -> str:
-    request = container["allocation"] if "allocation" in container else container["request"]
-    defaults = container.get("defaults", ())
-    devices, memory, cores = request["devices"], request["memory"], request["cores"]
-    many, each = ("device", "") if devices == 1 else ("devices", " each")
-    counted, sized, parted = [_BY_DEFAULT if dimension in defaults else "" for dimension in DIMENSIONS]
-    if memory == cores == "100%":
-        amounts = f"{devices} whole {many}{counted}"
-    else:
-        amounts = f"{devices} {many}{counted}, memory {memory}{each}{sized}, cores {cores}{parted}"
-    source = f", translated from {container['vendor']}" if "target" in container else ""
-    claim = f", claim of {container['claim']}" if "claim" in container else ""
-    claim += f", its request {container['claimRequest']}" if "claimRequest" in container else ""
-    return f"{name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + '…'}: {amounts}{source}{claim}"
-
-
-def status_of(plan: Plan, resolution: PodResult) -> dict[str, Any]:
-    """Return the status of a pod: what was requested, its meaning, the defaults that applied, and what was written.
-
-    Plain data with a stable order of keys.
-    """
-    notes: dict[str | None, list[str]] = {}
-    for finding in plan.findings:
-        if finding.note:
-            notes.setdefault(finding.container, []).append(f"{finding.reason.code}: {finding.message}")
-    containers: dict[str, Any] = {}
-    for settled in resolution.settled:
-        name = settled.requested.name
-        containers[name] = _container(settled, plan.deliveries.get(name), notes.get(name))
-        if settled.claim:
-            path = plan.slots[settled.requested.position].path
-            containers[name]["claim"] = plan.templates[path].name
-            if path in plan.requests:
-                containers[name]["claimRequest"] = plan.requests[path]
-    status: dict[str, Any] = {"policy": plan.policy.digest, "containers": containers}
-    if "schedulerName" in plan.fields:
-        status["scheduler"] = plan.fields["schedulerName"]
-    if plan.hidden:
-        status["hidden"] = plan.hidden
-    return status
-
-
-def _amounts(request: Request) -> dict[str, Any]:
-    return {
-        "devices": request.devices,
-        "memory": amount_text(request.memory),
-        "cores": amount_text(request.cores),
-    }
-
-
-def _container(settled: Settled, delivery: str | None, notes: list[str] | None) -> dict[str, Any]:
-    status: dict[str, Any] = {
-        "vendor": settled.requested.vendor.name,
-        "keys": {entry.key: entry.text for entry in settled.requested.all_key_values.values()},
-        "request": _amounts(settled.reading.request),
-    }
-    if settled.request != settled.reading.request:
-        status["allocation"] = _amounts(settled.request)
-    if settled.filled:
-        status["defaults"] = {dimension: default.origin for dimension, default in settled.filled.items()}
-    if settled.translated:
-        status["target"] = settled.target.name
-    written = {name: exact_text(number) for name, number in settled.resources.items() if number is not None}
-    written |= {key: text for _, key, text in settled.keys}
-    written |= {entry.key: entry.text for entry in settled.claim.values()}
-    if written:
-        status["written"] = written
-    if delivery:
-        status["shim"] = delivery
-    if notes:
-        status["notes"] = notes
-    return status

@@ -112,7 +112,8 @@ def _has_text(vendor: Vendor, key_name: str, text: str, keys: PodKeys) -> bool:
     """Whether the pod has a text in a key, or gets it from the vendor's mapping."""
     key = vendor.keys[key_name]
     written = (each for place, each in vendor.place.written.items() if place == key.place)
-    pairs = {*keys.labels, *keys.annotations, *keys.node_selector, *(pair for each in written for pair in each.items())}
+    sent = (keys.labels, keys.annotations, keys.node_selector)
+    pairs = {pair for each in (*sent, *written) for pair in each.items()}
     return any((template.text, text) in pairs for template in key.spellings)
 
 
@@ -155,7 +156,7 @@ def _merge_pod_keys(
     settled: list[Settled], keys: PodKeys, labels: dict[str, str | None], annotations: dict[str, str | None]
 ) -> None:
     """Merge the labels and annotations that the targets need: one value for the pod, or a list by position."""
-    present = {"label": dict(keys.labels), "annotation": dict(keys.annotations)}
+    present = {"label": keys.labels, "annotation": keys.annotations}
     needed: dict[tuple[str, str], tuple[Key, list[tuple[Settled, str]]]] = {}
     for container in settled:
         for key, name, text in container.keys:
@@ -214,21 +215,18 @@ def keys_after(resolution: PodResult, keys: PodKeys) -> PodKeys:
     for settled in resolution.settled:
         position = settled.requested.position
         before = containers[position]
-        unchanged = [resource for resource in before.resources if resource[0] not in settled.resources]
-        written = [(name, str(number), str(number)) for name, number in settled.resources.items() if number is not None]
+        unchanged = {name: texts for name, texts in before.resources.items() if name not in settled.resources}
+        written = {name: str(number) for name, number in settled.resources.items() if number is not None}
+        resources = unchanged | {name: (text, text) for name, text in written.items()}
         claimed = Claimed(settled.target.name, tuple(settled.claim.values())) if settled.claim else before.claimed
-        containers[position] = replace(before, resources=(*unchanged, *written), claimed=claimed)
-    return PodKeys(
-        tuple(containers),
-        _after(keys.labels, resolution.labels),
-        _after(keys.annotations, resolution.annotations),
-        keys.node_selector,
-    )
+        containers[position] = replace(before, resources=resources, claimed=claimed)
+    labels, annotations = _with(keys.labels, resolution.labels), _with(keys.annotations, resolution.annotations)
+    return PodKeys(tuple(containers), labels, annotations, keys.node_selector)
 
 
-def _after(before: tuple[tuple[str, str], ...], changes: dict[str, str | None]) -> tuple[tuple[str, str], ...]:
-    merged: dict[str, str | None] = {**dict(before), **changes}
-    return tuple((name, text) for name, text in merged.items() if text is not None)
+def _with(texts: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Texts with others in their place, or (None) without them."""
+    return {name: text for name, text in {**texts, **changes}.items() if text is not None}
 
 
 def check_several(settled: Sequence[Settled], policy: Policy) -> None:
@@ -357,25 +355,19 @@ def _keys_with(keys: PodKeys, container: str | None, choice: Iterable[tuple[str,
     """The keys of a pod with other numbers of some of them: of its own, or else of a container's."""
     numbers = {name: None if number is None else exact_text(number) for name, number in choice}
     labels, annotations = (
-        tuple(
-            (name, text)
-            for name, before in pairs
-            if (text := numbers.pop(name) if name in numbers else before) is not None
-        )
-        for pairs in (keys.labels, keys.annotations)
+        _with(texts, {name: numbers.pop(name) for name in texts if name in numbers})
+        for texts in (keys.labels, keys.annotations)
     )
+    written = {name: (text, text) for name, text in numbers.items() if text is not None}
     changed = [
-        replace(each, resources=_resources_with(each.resources, numbers)) if each.name == container else each
+        replace(
+            each, resources={name: each.resources[name] for name in each.resources if name not in numbers} | written
+        )
+        if each.name == container
+        else each
         for each in keys.containers
     ]
     return PodKeys(tuple(changed), labels, annotations, keys.node_selector)
-
-
-def _resources_with(
-    resources: tuple[tuple[str, str | None, str | None], ...], numbers: Mapping[str, str | None]
-) -> tuple[tuple[str, str | None, str | None], ...]:
-    kept = [resource for resource in resources if resource[0] not in numbers]
-    return (*kept, *((name, text, text) for name, text in numbers.items() if text is not None))
 
 
 def _resolved(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
@@ -477,7 +469,7 @@ def _check_excluded(container: Settled, settled: Sequence[Settled], keys: PodKey
     """Check that the pod keeps no name with which the target takes none."""
     target, written = container.target, {each.requested.position: each.resources for each in settled}
     for position, other in enumerate(keys.containers):
-        for name, limit, request in other.resources:
+        for name, (limit, request) in other.resources.items():
             kept = name in target.document.excludes and name not in written.get(position, {})
             if kept and _number(limit if limit is not None else request) != 0:
                 message = (
@@ -558,7 +550,7 @@ def _read_already(first: PodResult, keys: PodKeys, overrides: Overrides, policy:
             or (len(settled) > 1 and target.document.containers != "any")
             or (before.init and target.document.init_containers == "denied")
             or before.perhaps
-            or not all([name in container.resources for name, _, _ in before.resources])
+            or not all([name in container.resources for name in before.resources])
             or not _reads(target, container.resources, policy)
             or target_of(target, overrides, policy)[0] is not target
         ):
@@ -610,8 +602,7 @@ def _second_pass(first: PodResult, keys: PodKeys, overrides: Overrides, policy: 
         raise lost.requested.deny(
             Reason.READ_BACK_DIFFERS, f"the resulting keys of {lost.target.name} would request nothing"
         )
-    annotations = dict(after.annotations)
-    changed = {name for name, text in second.annotations.items() if annotations.get(name) != text}
+    changed = {name for name, text in second.annotations.items() if after.annotations.get(name) != text}
     if second.labels or changed:
         message = f"the resulting request would be changed again: {', '.join([*second.labels, *changed])}"
         raise deny(Reason.READ_BACK_DIFFERS, message)
@@ -620,20 +611,13 @@ def _second_pass(first: PodResult, keys: PodKeys, overrides: Overrides, policy: 
 
 def _rewrites(container: Settled, keys: PodKeys) -> bool:
     """Whether a second pass would write other numbers."""
-    claimed = keys.containers[container.requested.position].claimed
-    if claimed is not None and claimed.entries != tuple(container.claim.values()):
+    before = keys.containers[container.requested.position]
+    if before.claimed is not None and before.claimed.entries != tuple(container.claim.values()):
         return True
-    resources = {
-        name: (limit, request) for name, limit, request in keys.containers[container.requested.position].resources
-    }
-    for name, number in container.resources.items():
-        limit, request = resources.get(name, (None, None))
-        if number is None:
-            if name in resources:
-                return True
-        elif _number(limit) != number or _number(request) != number:
-            return True
-    return False
+    return any(
+        name in before.resources if number is None else {*map(_number, before.resources.get(name, (None,)))} != {number}
+        for name, number in container.resources.items()
+    )
 
 
 def _number(text: str | None) -> Number | None:

@@ -223,9 +223,8 @@ def keep_keys(container: ContainerRequest, reading: Reading, overrides: Override
         settled.claim.update(container.key_values)
     for key_name, number in reading.corrections.items():
         _write_key(settled, reading.form.keys[key_name], number)
-    for name in container.promoted:
-        entry = next(entry for entry in container.all_key_values.values() if entry.key == name)
-        settled.resources.setdefault(name, entry.number)
+    for name, promoted in container.promoted.items():
+        settled.resources.setdefault(name, promoted)
     for key_name, entry in reading.added.items():
         _fill_in(settled, reading.form.keys[key_name], entry.number, overrides, policy)
     return settled

@@ -4,9 +4,9 @@ Also this webhook's own labels and annotations without effect: misspelled, mispl
 """
 
 import difflib
-from collections.abc import Collection, Iterator, Mapping
-from itertools import islice
-from typing import Final, Literal, NamedTuple, TypeAlias
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,9 +26,11 @@ from webhook.labels import (
     Place,
     keys_of,
 )
+from webhook.mapping.model.keys import Key
 from webhook.mapping.model.names import Names
-from webhook.mapping.model.near_misses import MAX_SIMILAR, NearMiss, looks_like_device, nearest_first
+from webhook.mapping.model.near_misses import MAX_SIMILAR, looks_like_device, nearest_first
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.templates import REQUEST
 from webhook.mapping.requests.values import KeyValue
 from webhook.patch import Slot, slots
@@ -56,21 +58,25 @@ MAX_UNKNOWN: Final = 16
 """The most unknown resource names of a pod that are compared with known ones: an honest pod has none or one."""
 
 
+Amounts: TypeAlias = dict[str, tuple[str | None, str | None]]
+"""GPU resources by name: the text in limits and that in requests, in canonical spelling; None: it is not there."""
+
+
 class ContainerKeys(Struct, frozen=True):
     """The GPU resources of one container.
 
     Attributes:
         name: the container's name.
         init: it runs before the others, or beside them as a native sidecar.
-        sidecar: it is a native sidecar.
-        resources: (name, text in limits or None, text in requests or None), by name, in canonical spelling.
+        resources: in the order of their names.
         perhaps: unknown names that may be the cluster's own names of a key.
         claimed: its claim, if that is one of ours.
+        sidecar: it is a native sidecar.
     """
 
     name: str
     init: bool
-    resources: tuple[tuple[str, str | None, str | None], ...]
+    resources: Amounts
     perhaps: tuple[str, ...]
     claimed: "Claimed | None" = None
     sidecar: bool = False
@@ -97,14 +103,14 @@ class PodKeys(Struct, frozen=True):
 
     Attributes:
         containers: all containers, init containers first, with their GPU resources.
-        labels, annotations: the keys that any vendor reads, with their values.
+        labels, annotations: the keys that any vendor reads, with their values, in the order of the keys.
         node_selector: such keys of the nodeSelector; they qualify other keys, and never request.
     """
 
     containers: tuple[ContainerKeys, ...]
-    labels: tuple[tuple[str, str], ...] = ()
-    annotations: tuple[tuple[str, str], ...] = ()
-    node_selector: tuple[tuple[str, str], ...] = ()
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    node_selector: dict[str, str] = {}
 
 
 class Survey(Struct, frozen=True):
@@ -134,99 +140,106 @@ NOTHING_FOUND: Final = Survey(PodKeys(()), (), {}, has_request=False)
 def survey(pod: Pod, policy: Policy) -> Survey:
     """Find the GPU keys of a pod within the bounds; their number and length are checked first."""
     try:
-        return _survey(pod, policy)
+        return _Search(policy).survey(pod)
     except Denied as denial:
         return replace(NOTHING_FOUND, denial=denial.finding)
 
 
-def _survey(pod: Pod, policy: Policy) -> Survey:
-    all_slots = slots(pod)
-    findings: list[Finding] = []
+class _Search(Struct):
+    """What was found of a pod so far, and how many more names are compared and keys taken."""
+
+    policy: Policy
     claims: dict[str, tuple[str, ...]] = {}
-    containers, keys_left = _container_keys(all_slots, policy, claims, findings)
-    has_request = keys_left < MAX_KEYS
-    if claims and pod.spec.resource_claims:
-        containers = _with_own_claims(pod, all_slots, containers, claims, policy)
-        has_request = has_request or any(each.claimed is not None for each in containers)
-    metadata, node_selector = pod.metadata, pod.spec.node_selector
-    labels = _read_keys(metadata.labels, policy.labels, keys_left) if metadata.labels else ()
-    keys_left -= len(labels)
-    annotations = _read_keys(metadata.annotations, policy.annotations, keys_left) if metadata.annotations else ()
-    selector = _read_keys(node_selector, policy.node_selector, keys_left - len(annotations)) if node_selector else ()
-    if has_request or annotations:
-        long = next((slot.name for slot in all_slots if len(slot.name) > MAX_NAME), None)
-        if long is not None:
-            message = f"the name of a container has {len(long)} characters: write at most {MAX_NAME}"
+    findings: list[Finding] = []
+    unknown_left: int = MAX_UNKNOWN
+    keys_left: int = MAX_KEYS
+
+    def survey(self, pod: Pod) -> Survey:
+        """Search all places of a pod."""
+        policy, metadata, all_slots = self.policy, pod.metadata, slots(pod)
+        containers = tuple([self._container(slot) for slot in all_slots])
+        if self.claims and pod.spec.resource_claims:
+            containers = self._with_own_claims(pod, all_slots, containers)
+        has_request = self.keys_left < MAX_KEYS or any([each.claimed is not None for each in containers])
+        labels = self._read(metadata.labels, policy.labels)
+        annotations = self._read(metadata.annotations, policy.annotations)
+        keys = PodKeys(containers, labels, annotations, self._read(pod.spec.node_selector, policy.node_selector))
+        has_request = has_request or bool(annotations)
+        if has_request and (longest := max([len(slot.name) for slot in all_slots], default=0)) > MAX_NAME:
+            message = f"the name of a container has {longest} characters: write at most {MAX_NAME}"
             raise deny(Reason.TOO_MANY, message, field="name")
-    if metadata.labels and not policy.searched_keys.isdisjoint(metadata.labels):
-        findings.extend(_misplaced("label", metadata.labels, policy))
-    if metadata.annotations and not policy.searched_keys.isdisjoint(metadata.annotations):
-        findings.extend(_misplaced("annotation", metadata.annotations, policy))
-    for place, texts in (("label", metadata.labels), ("annotation", metadata.annotations)):
-        for key, near in policy.read_keys.near_misses(texts) if texts else ():
-            findings.append(_misspelled(place, key, near, policy))
-    keys = PodKeys(containers, labels, annotations, selector)
-    denial: Finding | None = None
-    if findings:
-        denial = next((finding for finding in findings if finding.reason.kind is ReasonKind.DENIAL), None)
-        findings = [finding for finding in findings if finding is not denial]
-    return Survey(keys, all_slots, claims, has_request or bool(annotations), tuple(findings), denial)
+        findings, places = self.findings, _places(metadata.labels, metadata.annotations)
+        for report in (_misplaced, _misspelled):
+            for place, texts in places:
+                findings += report(place, texts, policy)
+        denial = next((each for each in findings if each.reason.kind is ReasonKind.DENIAL), None) if findings else None
+        others = tuple([finding for finding in findings if finding is not denial]) if findings else ()
+        return Survey(keys, all_slots, self.claims, has_request, others, denial)
 
-
-def _container_keys(
-    all_slots: tuple[Slot, ...], policy: Policy, claims: dict[str, tuple[str, ...]], findings: list[Finding]
-) -> tuple[tuple[ContainerKeys, ...], int]:
-    """The resources of every container that are keys, and how many keys a pod may still have; adds claims and findings."""
-    unknown_left, keys_left = MAX_UNKNOWN, MAX_KEYS
-    containers: list[ContainerKeys] = []
-    for slot in all_slots:
-        requested = slot.container.resources
-        resources: tuple[tuple[str, str | None, str | None], ...] = ()
+    def _container(self, slot: Slot) -> ContainerKeys:
+        """The resources of a container that are keys; reports names that may be meant as some, and notes its claims."""
+        requested, policy = slot.container.resources, self.policy
+        resources: Amounts = {}
         perhaps: tuple[str, ...] = ()
         if requested is not None:
-            resources, unknown = _resource_keys(requested, policy, unknown_left, keys_left)
-            keys_left -= len(resources)
-            if unknown or not unknown_left or requested.claims:
-                unknown_left -= len(unknown)
-                for name in unknown:
-                    found = [*_unknown(name, slot, [key for key, _, _ in resources], policy)]
-                    findings.extend(found if found and _counts(requested, name) else ())
+            resources, unknown = _resource_keys(requested, policy, self.unknown_left, self.keys_left)
+            self.keys_left -= len(resources)
+            if unknown or not self.unknown_left or requested.claims:
+                self.unknown_left -= len(unknown)
+                counted = [name for name in unknown if _counts(requested, name)]
+                found = [_unknown(name, slot, [*resources], policy) for name in counted]
+                self.findings += [finding for finding in found if finding is not None]
                 if claimed := claims_of(slot.container):
-                    claims[slot.path] = claimed
+                    self.claims[slot.path] = claimed
                 if resources:
-                    perhaps = tuple(
-                        name for name in unknown if any(names.fullmatch(name) for names in policy.other_names)
-                    )
-            for name in [name for name, _, _ in resources if name not in policy.resources.exact]:
-                findings.extend(_unlisted(name, slot, policy) if _counts(requested, name) else ())
-        init = slot.kind == "initContainers"
-        containers.append(ContainerKeys(slot.name, init, resources, perhaps, sidecar=slot.sidecar))
-    return tuple(containers), keys_left
+                    perhaps = tuple(name for name in unknown if _other_name(name, policy))
+            for name in resources:
+                if name not in policy.resources.exact and _counts(requested, name):
+                    self.findings += _unlisted(name, slot, policy)
+        return ContainerKeys(slot.name, slot.kind == "initContainers", resources, perhaps, sidecar=slot.sidecar)
+
+    def _with_own_claims(
+        self, pod: Pod, all_slots: tuple[Slot, ...], containers: tuple[ContainerKeys, ...]
+    ) -> tuple[ContainerKeys, ...]:
+        """The containers with the keys of claims that this webhook wrote, which are taken out of `claims`."""
+        own = own_claims(pod, self.policy)
+        if not own:
+            return containers
+        keys: list[ContainerKeys] = []
+        for slot, container in zip(all_slots, containers, strict=True):
+            named = (claim for claim in reversed(slot.container.claims) if claim.name in own)
+            ours = {claim.name: claim.request for claim in named if own[claim.name].has(claim)}
+            claimed = self.claims.pop(slot.path, ())
+            if others := tuple(name for name in claimed if name not in ours):
+                self.claims[slot.path] = others
+            first = next((name for name in claimed if name in ours), None)
+            keys.append(container if first is None else replace(container, claimed=_claimed(own[first], ours[first])))
+        return tuple(keys)
+
+    def _read(self, texts: Mapping[str, str] | None, names: Names) -> dict[str, str]:
+        """The labels, annotations or node selector keys that any vendor reads."""
+        keys: dict[str, str] = {}
+        if not texts:
+            return keys
+        for key in sorted(names.possible(texts)):
+            if names.owners(key):
+                _check_length(key, texts[key], self.keys_left - len(keys))
+                keys[key] = texts[key]
+        self.keys_left -= len(keys)
+        return keys
 
 
-def _with_own_claims(
-    pod: Pod,
-    all_slots: tuple[Slot, ...],
-    containers: tuple[ContainerKeys, ...],
-    claims: dict[str, tuple[str, ...]],
-    policy: Policy,
-) -> tuple[ContainerKeys, ...]:
-    """The containers with the keys of claims that this webhook wrote, which are taken out of `claims`."""
-    own = own_claims(pod, policy)
-    if not own:
-        return containers
-    keys: list[ContainerKeys] = []
-    for slot, container in zip(all_slots, containers, strict=True):
-        named = [] if slot.container.resources is None else slot.container.resources.claims or []
-        ours = {
-            claim.name: claim.request for claim in reversed(named) if claim.name in own and own[claim.name].has(claim)
-        }
-        claimed = claims.pop(slot.path, ())
-        if others := tuple(name for name in claimed if name not in ours):
-            claims[slot.path] = others
-        first = next((name for name in claimed if name in ours), None)
-        keys.append(container if first is None else replace(container, claimed=_claimed(own[first], ours[first])))
-    return tuple(keys)
+def _places(
+    labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None
+) -> list[tuple[Place, Mapping[str, str]]]:
+    """The labels and the annotations, each with what they are, if there are any."""
+    places: list[tuple[Place, Mapping[str, str]]] = [("label", labels)] if labels else []
+    return [*places, ("annotation", annotations)] if annotations else places
+
+
+def _other_name(name: str, policy: Policy) -> bool:
+    """Whether a name may be the cluster's own name of a key."""
+    return any(names.fullmatch(name) for names in policy.other_names)
 
 
 def _claimed(own: OwnClaim, request: str | None) -> Claimed:
@@ -238,18 +251,16 @@ def _claimed(own: OwnClaim, request: str | None) -> Claimed:
 
 def _resource_keys(
     resources: Resources, policy: Policy, unknown_left: int, keys_left: int
-) -> tuple[tuple[tuple[str, str | None, str | None], ...], list[str]]:
+) -> tuple[Amounts, list[str]]:
     """The resources of a container that are keys, and at most `unknown_left` unknown names that may be misspelled ones.
 
     Sorted, as the API server sends them and a manifest does not: the findings are the same for both.
     """
     limits, requests = resources.limits or {}, resources.requests or {}
-    if not limits and not requests:
-        return (), []
     exact, owners = policy.resources.exact, policy.resources.owners
-    keys: list[tuple[str, str | None, str | None]] = []
+    keys: Amounts = {}
     unknown: list[str] = []
-    for key in limits if limits.keys() >= requests.keys() else {**limits, **requests}:
+    for key in sorted(limits if limits.keys() >= requests.keys() else {**limits, **requests}):
         if key in exact or owners(key):
             if len(keys) >= keys_left or len(key) > MAX_KEY:
                 _check_length(key, "", keys_left - len(keys))
@@ -257,11 +268,10 @@ def _resource_keys(
             text = None if limit is None else _text(limit)
             # Nearly always the API server has written the limits as requests.
             same = request == limit and type(request) is type(limit)
-            keys.append((key, text, text if same else None if request is None else _text(request)))
+            keys[key] = text, text if same else None if request is None else _text(request)
         elif len(unknown) < unknown_left:
             unknown.append(key)
-    keys.sort()
-    return tuple(keys), sorted(unknown) if unknown else unknown
+    return keys, unknown
 
 
 def _counts(resources: Resources, name: str) -> bool:
@@ -274,16 +284,6 @@ def _text(quantity: QuantityText | None) -> str:
     return canonical(quantity if isinstance(quantity, str) else repr(quantity))
 
 
-def _read_keys(texts: Mapping[str, str], names: Names, keys_left: int) -> tuple[tuple[str, str], ...]:
-    """The labels, annotations or node selector keys that any vendor reads."""
-    keys: list[tuple[str, str]] = []
-    for key in names.possible(texts):
-        if names.owners(key):
-            _check_length(key, texts[key], keys_left - len(keys))
-            keys.append((key, texts[key]))
-    return tuple(sorted(keys))
-
-
 def _check_length(key: str, value: str, keys_left: int) -> None:
     """Deny more or longer keys than any pod needs: later steps process all of them."""
     if keys_left <= 0:
@@ -294,36 +294,39 @@ def _check_length(key: str, value: str, keys_left: int) -> None:
         raise deny(Reason.TOO_MANY, message)
 
 
-def _unknown(key: str, slot: Slot, beside: list[str], policy: Policy) -> Iterator[Finding]:
+def _unknown(key: str, slot: Slot, beside: list[str], policy: Policy) -> Finding | None:
     """Report an unknown resource name that is nearly a key, misplaced, or a key of an inactive vendor."""
-    field_name = f"limits[{key}]"
+    told = _known_elsewhere(key, policy) or _resembling(key, beside, policy)
+    return None if told is None else Finding(told[0], told[1], slot.name, f"limits[{key}]")
+
+
+def _known_elsewhere(key: str, policy: Policy) -> tuple[Reason, str] | None:
+    """What to say of a name that is a key, but not here, or that another system knows."""
     if key in policy.inactive:
-        yield Finding(Reason.VENDOR_INACTIVE, _of_inactive(key, policy), slot.name, field_name)
-        return
+        return Reason.VENDOR_INACTIVE, _of_inactive(key, policy)
     patterns = (advice for pattern, advice in policy.reported_patterns if pattern.fullmatch(key))
     if advice := policy.reported_names["resource"].get(key) or next(patterns, None):
-        yield Finding(Reason.OTHER_SYSTEM, f"{key} is read by no mapping: {advice}", slot.name, field_name)
-        return
+        return Reason.OTHER_SYSTEM, f"{key} is read by no mapping: {advice}"
     for place, names in (("label", policy.labels), ("annotation", policy.annotations)):
         if key in names.exact:
             vendor = names.exact[key][0].vendor
-            message = f"{key} has no effect as a resource: {vendor} reads it as {_an(place)} of the pod"
-            yield Finding(Reason.MISPLACED_KEY, message, slot.name, field_name)
-            return
+            return (
+                Reason.MISPLACED_KEY,
+                f"{key} has no effect as a resource: {vendor} reads it as {_an(place)} of the pod",
+            )
+    return None
+
+
+def _resembling(key: str, beside: list[str], policy: Policy) -> tuple[Reason, str] | None:
+    """What to say of a name that is nearly a key, or looks like a device's."""
     near = policy.near_miss(key, beside)
     if near is None:
-        if beside and any(names.fullmatch(key) for names in policy.other_names):
-            return
-        for message in _like_a_device(key, policy):
-            yield Finding(Reason.UNKNOWN_KEY, message, slot.name, field_name)
-        return
+        message = None if beside and _other_name(key, policy) else _like_a_device(key, policy)
+        return None if message is None else (Reason.UNKNOWN_KEY, message)
     if near.sure:
         suggestion = _of_inactive(near.meant, policy) if near.meant in policy.inactive else near.suggestion
-        message = f"{key} is not a known resource; {suggestion}"
-        yield Finding(Reason.NEAR_MISS, message, slot.name, field_name)
-        return
-    message = f"{key} is not a known resource and was left unchanged; {near.suggestion}"
-    yield Finding(Reason.UNKNOWN_KEY, message, slot.name, field_name)
+        return Reason.NEAR_MISS, f"{key} is not a known resource; {suggestion}"
+    return Reason.UNKNOWN_KEY, f"{key} is not a known resource and was left unchanged; {near.suggestion}"
 
 
 def _of_inactive(key: str, policy: Policy) -> str:
@@ -351,15 +354,14 @@ def _unlisted(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
                 yield Finding(Reason.UNKNOWN_KEY, message, slot.name, f"limits[{key}]")
 
 
-def _like_a_device(key: str, policy: Policy) -> Iterator[str]:
+def _like_a_device(key: str, policy: Policy) -> str | None:
     """Say of a resource name that resembles no key that it looks like a device's, and which keys it may stand for."""
     if len(key) > MAX_KEY or not looks_like_device(key) or policy.near.knows(key):
-        return
+        return None
     similar = policy.near.vaguely(key, policy.settings.target)[:MAX_SIMILAR]
     if similar:
-        yield f"{key} is not a known resource and was left unchanged; did you mean {' or '.join(similar)}?"
-        return
-    yield (
+        return f"{key} is not a known resource and was left unchanged; did you mean {' or '.join(similar)}?"
+    return (
         f"{key} looks like a device's, but no mapping reads it: unless the device plugin of some node offers it, "
         "the pod stays Pending"
     )
@@ -367,69 +369,70 @@ def _like_a_device(key: str, policy: Policy) -> Iterator[str]:
 
 def idle_counts(pod: Pod, keys: PodKeys, requesting: Collection[str], policy: Policy) -> Iterator[Finding]:
     """Report labels and annotations that only count devices, of vendors in whose keys nothing is requested."""
-    resources = (name for each in keys.containers for name, _, _ in each.resources)
+    resources = itertools.chain.from_iterable(each.resources for each in keys.containers)
     named = {owner.vendor for name in resources for owner in policy.resources.owners(name)}.union(requesting)
     for place, texts, names in (
         ("label", keys.labels, policy.labels),
         ("annotation", keys.annotations, policy.annotations),
     ):
-        for key, text in texts:
-            owners = [(policy.vendors[owner.vendor], owner.key_name) for owner in names.owners(key)]
+        for key, text in texts.items():
+            owners = [
+                (vendor, vendor.keys[each.key_name])
+                for each in names.owners(key)
+                for vendor in [policy.vendors[each.vendor]]
+            ]
             others = [each for each in pod.metadata.annotations or () if each != key]
             none = all(item.strip() == "0" for item in text.split(","))
-            if any(
-                vendor.name in named
-                or (none and vendor.keys[name].written != "items")
-                or vendor.keys[name].dimensions != ("devices",)
-                or any(map(vendor.owned.hint, others))
-                for vendor, name in owners
-            ):
+            if any(vendor.name in named or _means_more(vendor, read, others, none=none) for vendor, read in owners):
                 continue
-            amounts = {
-                vendor.keys[name].spellings[0].text: None
-                for vendor, _ in owners
-                for name in (*vendor.by_dimension["memory"], *vendor.by_dimension["cores"])
-                if not vendor.keys[name].per_container
-            }
-            add = " or ".join([*amounts][:MAX_SIMILAR])
+            add = " or ".join(
+                [*dict.fromkeys(name for vendor, _ in owners for name in _amounts_of(vendor))][:MAX_SIMILAR]
+            )
             message = f"{place} {key} counts devices and requests none: add {add}, or remove it"
             yield Finding(Reason.KEY_IGNORED, message, None, f"{place} {key}")
 
 
-def _misplaced(place: Literal["label", "annotation"], texts: Mapping[str, str], policy: Policy) -> Iterator[Finding]:
+def _means_more(vendor: Vendor, key: Key, others: Iterable[str], *, none: bool) -> bool:
+    """Whether a key is more than an idle count: no count, `none`, or beside a hint for the vendor's scheduler."""
+    counted = key.dimensions == ("devices",) and (not none or key.written == "items")
+    return not counted or any(map(vendor.owned.hint, others))
+
+
+def _amounts_of(vendor: Vendor) -> Iterator[str]:
+    """The names of a vendor's amounts, without those that vary with the container."""
+    keys = (vendor.keys[name] for name in (*vendor.by_dimension["memory"], *vendor.by_dimension["cores"]))
+    return (key.spellings[0].text for key in keys if not key.per_container)
+
+
+def _misplaced(place: Place, texts: Mapping[str, str], policy: Policy) -> Iterator[Finding]:
     """Report keys in a label or annotation where their vendor does not read them, and names of other systems."""
-    foreign = policy.reported_names[place]
+    if policy.searched_keys.isdisjoint(texts):
+        return
+    foreign, own = policy.reported_names[place], policy.labels if place == "label" else policy.annotations
     for key in sorted(foreign.keys() & texts.keys()):
-        yield Finding(
-            Reason.OTHER_SYSTEM, f"{place} {key} is read by no mapping: {foreign[key]}", None, f"{place} {key}"
-        )
-    names, others = policy.labels, policy.annotations
-    other = "annotation"
-    if place == "annotation":
-        names, others, other = policy.annotations, policy.labels, "label"
-    for key in sorted(key for key in policy.request_keys if key in texts):
-        if key in names.exact:
-            continue
-        if key in policy.resources.exact:
-            right = "under `resources.limits` of the container"
-        elif key in others.exact:
-            right = f"as {_an(other)} of the pod"
-        elif key in policy.node_selector.exact:
-            right = "in the nodeSelector of the pod"
-        else:
-            continue
-        message = f"{key} has no effect as {_an(place)}: write it {right}"
-        yield Finding(Reason.MISPLACED_KEY, message, None, f"{place} {key}")
+        message = f"{place} {key} is read by no mapping: {foreign[key]}"
+        yield Finding(Reason.OTHER_SYSTEM, message, None, f"{place} {key}")
+    other, others = ("annotation", policy.annotations) if place == "label" else ("label", policy.labels)
+    right = (
+        (policy.resources, "under `resources.limits` of the container"),
+        (others, f"as {_an(other)} of the pod"),
+        (policy.node_selector, "in the nodeSelector of the pod"),
+    )
+    for key in sorted(key for key in policy.request_keys if key in texts and key not in own.exact):
+        where = next((where for names, where in right if key in names.exact), None)
+        if where is not None:
+            message = f"{key} has no effect as {_an(place)}: write it {where}"
+            yield Finding(Reason.MISPLACED_KEY, message, None, f"{place} {key}")
 
 
-def _misspelled(place: str, key: str, near: NearMiss, policy: Policy) -> Finding:
-    """Report a label or annotation that is nearly a key."""
-    other = "label" if near.meant in policy.labels.exact else "annotation"
-    meant = near.suggestion if place == other else f"did you mean the {other} {near.meant}?"
-    if near.sure:
-        return Finding(Reason.NEAR_MISS, f"{key} is not a known {place}; {meant}", None, f"{place} {key}")
-    message = f"{key} is not a known {place} and was left unchanged; {meant}"
-    return Finding(Reason.UNKNOWN_KEY, message, None, f"{place} {key}")
+def _misspelled(place: Place, texts: Mapping[str, str], policy: Policy) -> Iterator[Finding]:
+    """Report labels or annotations that are nearly keys."""
+    for key, near in policy.read_keys.near_misses(texts):
+        right = "label" if near.meant in policy.labels.exact else "annotation"
+        meant = near.suggestion if place == right else f"did you mean the {right} {near.meant}?"
+        left = "" if near.sure else " and was left unchanged"
+        reason = Reason.NEAR_MISS if near.sure else Reason.UNKNOWN_KEY
+        yield Finding(reason, f"{key} is not a known {place}{left}; {meant}", None, f"{place} {key}")
 
 
 def _an(place: str) -> str:
@@ -445,14 +448,12 @@ MOST: Final = 8
 LETTERS: Final = 100
 """The most characters of a key or value in a message."""
 
-_LABEL: Final[Place] = "label"
-_ANNOTATION: Final[Place] = "annotation"
 _OF_PODS: Final = {INJECT: (DISABLED,)}
-_KINDS: Final[tuple[OwnKeyKind, ...]] = ("namespace", "pod")
-_AN: Final[Mapping[Place, str]] = {"label": "a label", "annotation": "an annotation"}
 _OURS: Final = frozenset({STATUS, SUMMARY, CHANGED, CLAIM})
 """What only the webhook writes on pods."""
-_KNOWN: Final = {(kind, place): frozenset(keys_of(kind, place)) for kind in _KINDS for place in _AN}
+_KNOWN: Final[Mapping[tuple[OwnKeyKind, Place], frozenset[str]]] = {
+    (kind, place): frozenset(keys_of(kind, place)) for kind in get_args(OwnKeyKind) for place in get_args(Place)
+}
 
 
 def unread_keys(
@@ -462,17 +463,14 @@ def unread_keys(
 
     Other steps report values of annotations, of the mode and of the roll-out.
     """
-    for texts, place in ((labels, _LABEL), (annotations, _ANNOTATION)):
-        if not texts:
-            continue
+    for place, texts in _places(labels, annotations):
         known = _KNOWN[kind, place]
         # Nearly always there is none: for most pods this comparison is all.
         own = [key for key in texts if key not in known and key.startswith(PREFIX)]
-        if own:
-            # Sorted, as the API server sends them and a manifest does not: the report is the same for both.
-            for key in islice((key for key in sorted(own) if not _read(key, place, kind, policy)), MOST):
-                message = f"{place} {key[:LETTERS]} has no effect on a {kind}: {_meant(key, place, kind, policy)}"
-                yield Finding(Reason.OWN_KEY_UNUSED, message, None, f"{place} {key[:LETTERS]}")
+        # Sorted, as the API server sends them and a manifest does not: the report is the same for both.
+        for key in [key for key in sorted(own) if not _read(key, place, kind, policy)][:MOST]:
+            message = f"{place} {key[:LETTERS]} has no effect on a {kind}: {_meant(key, place, kind, policy)}"
+            yield Finding(Reason.OWN_KEY_UNUSED, message, None, f"{place} {key[:LETTERS]}")
     if labels:
         yield from _odd_values(kind, labels, policy.settings.opt_in_label)
 
@@ -501,14 +499,14 @@ def _meant(key: str, place: Place, kind: OwnKeyKind, policy: Policy) -> str:
     other: Place = "annotation" if place == "label" else "label"
     other_kind: OwnKeyKind = "pod" if kind == "namespace" else "namespace"
     if key in _KNOWN[kind, other]:
-        return f"write it as {_AN[other]}"
+        return f"write it as {_an(other)}"
     for where in (place, other):
         if key in _KNOWN[other_kind, where] or _read(key, where, other_kind, policy):
-            return f"write it as {_AN[where]} of the {other_kind}"
+            return f"write it as {_an(where)} of the {other_kind}"
     # Without the prefix, which all of them share, the names themselves are compared.
     written = key.removeprefix(PREFIX)[:LETTERS]
-    first, dot, rest = written.partition(".")
-    container = rest.rpartition(".")[0] if first + dot == "container." else ""
+    beginning, _, rest = written.partition(".")
+    container = rest.rpartition(".")[0] if beginning == "container" else ""
     known = {where: _names(kind, where, policy, container or "NAME") for where in (other, place)}
     names = {name.removeprefix(PREFIX): (name, where) for where in known for name in known[where]}
     near = difflib.get_close_matches(written, names, n=1)
@@ -521,10 +519,8 @@ def _meant(key: str, place: Place, kind: OwnKeyKind, policy: Policy) -> str:
 def _names(kind: OwnKeyKind, place: Place, policy: Policy, container: str) -> list[str]:
     """The keys below the webhook's prefix that a user may write on an object, those of mappings for one container included."""
     names = _KNOWN[kind, place] - _OURS
-    if kind == "namespace" and place == "label":
-        names |= {policy.settings.opt_in_label}
-    elif kind == "pod":
-        keys = (key for vendor in policy.vendors.values() for key in vendor.keys.values() if key.place == place)
-        texts = (template.text for key in keys for template in key.templates if template.text.startswith(PREFIX))
-        names |= {text.replace("{container}", container) for text in texts}
-    return sorted(names)
+    if kind == "namespace":
+        return sorted(names | {policy.settings.opt_in_label} if place == "label" else names)
+    keys = (key for vendor in policy.vendors.values() for key in vendor.keys.values() if key.place == place)
+    texts = (template.text.replace("{container}", container) for key in keys for template in key.templates)
+    return sorted(names.union(text for text in texts if text.startswith(PREFIX)))

@@ -29,13 +29,13 @@ from webhook import labels
 from webhook.admission.collect import ContainerRequest
 from webhook.admission.decision import Allocation, Context, Decision, Plan
 from webhook.admission.eligibility import enforcement_of
-from webhook.admission.engine import ContainerTrace, Trace, trace
 from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_source
 from webhook.admission.settle import Settled
 from webhook.admission.survey import ContainerKeys
 from webhook.codes import explanation_of
 from webhook.explanation.correction import correction
 from webhook.explanation.names import worth
+from webhook.explanation.trace import ContainerTrace, Trace, trace
 from webhook.labels import CHANGED, MODE, ROLLOUT, STATUS, SUMMARY, TARGET
 from webhook.mapping.model.keys import Derived, Form, Key, KeyPlace
 from webhook.mapping.model.names import index
@@ -287,7 +287,7 @@ def _resource_rows(container: ContainerKeys, policy: Policy) -> tuple[list[Expla
     """The rows of a container's resources, and the vendors of these."""
     vendors: dict[str, None] = {}
     rows: list[ExplainedRow] = []
-    for key, limit, request in container.resources:
+    for key, (limit, request) in container.resources.items():
         owner = policy.resources.owners(key)[0]
         vendors[owner.vendor] = None
         vendor = policy.vendors[owner.vendor]
