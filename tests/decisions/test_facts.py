@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,107 +26,7 @@ from webhook.pod import decode_pod
 
 Json = dict[str, Any]
 
-EVERY_KEY = """
-apiVersion: vgpu-webhook.io/v1alpha1
-kind: Mapping
-vendor: acme
-family: nvidia
-keys:
-  gpu: {resource: acme.example/gpu, is: devices, note: counts}
-  mem: {resource: acme.example/mem, is: memory, unit: 1Mi, otherNames: null}
-  core: {resource: acme.example/core, is: cores}
-forms:
-- {name: share, absent: {devices: 1, memory: all, cores: unlimited}, keys: {core: {step: 1}}}
-drop: [cores]
-shim:
-  limit: env
-  needs: [memory]
-  unmet: deny
-  env: {ACME_LIMIT: "{memory}"}
-  delivery: [none]
-  libraryPath: {prefix: [/usr/lib/acme], ifUnset: leave}
-  preload: {prefix: [/usr/lib/acme/lib.so]}
-match: {keys: [match.acme.example/key]}
-place:
-  scheduler: acme-scheduler
-  schedulers: [acme-other]
-  conflict: override
-  runtimeClassName: acme
-  nodeSelector: {place.acme.example/node: x}
-  tolerations: [{key: place.acme.example/tainted, operator: Equal, value: x, effect: NoExecute, tolerationSeconds: 9}]
-  labels: {place.acme.example/label: x}
-  annotations: {place.acme.example/annotation: x}
-guard:
-- {env: [ACME_OFF], lifts: truthy, anywhere: true}
-- {env: [ACME_SECRET], from: {secretKeyRef: acme}}
-- {mount: [/usr/lib/acme/lib.so], from: {hostPath: /usr/lib/acme}, action: allow}
-- {mount: [/usr/lib/acme/*], unless: []}
-- {annotation: [guard.acme.example/annotation], lifts: truthy, action: strip}
-- {label: [guard.acme.example/label*], unless: [low]}
-- {field: hostPID, lifts: ["true"]}
-- {hostPath: /proc, unless: []}
-owned: [owned.acme.example/mark*, owned.acme.example/other, {label: owned.acme.example/label}]
-ownedBy: ["system:serviceaccount:acme:scheduler"]
-hints: [hint.acme.example/annotation, hint.acme.example/more*]
-belongs: [belongs.acme.example/name, belongs.acme.example/more*, acme-pool=x]
-configMaps: maps.acme.example/annotation
-environment: {ACME_SHARE: core}
-cardLabels: [card.acme.example/product]
-known: [acme.example/whole]
----
-vendor: noted
-family: nvidia
-keys:
-  count: {annotation: noted.example/count, is: devices}
-  mem: {annotation: noted.example/mem, requestKey: noted.example/second-mem, is: memory, unit: 1Mi}
-  most: {annotation: noted.example/most, is: other, ceiling: {of: mem}}
-  chip: {nodeSelector: noted.example/chip, is: other}
-  who: {annotation: noted.example/container, is: container, absent: first}
-forms:
-- {name: share, absent: {devices: 1, memory: all, cores: unlimited}}
-shim:
-  limit: plugin
-  delivery:
-  - emptyDir: {volume: noted-copy, sizeLimit: 1Mi, image: shim, command: [/copy], mountPath: /usr/lib/noted}
-  preload: {file: ld.so.preload}
----
-vendor: delivered
-family: nvidia
-keys: {gpu: {resource: delivered.example/gpu, is: devices}, mem: {resource: delivered.example/mem, is: memory, unit: 1Mi}}
-forms: [{name: share, absent: {devices: 1, memory: all, cores: unlimited}}]
-shim:
-  limit: env
-  needs: [memory]
-  files: [lib.so]
-  architectures: [amd64, arm64]
-  units: {memory: 1Ki, cores: 0.1%}
-  libraryPath: {prefix: [/usr/lib/delivered], variable: DELIVERED_PATH}
-  audit: {files: [/usr/lib/delivered/audit.so]}
-  env: {DELIVERED_LIMIT: "{memory}", "DELIVERED_CORES_{index}": "{cores}"}
-  envIfUnset: {DELIVERED_POLICY: default}
-  delivery:
-  - image: {volume: delivered-image, reference: shim, subPath: lib, pullPolicy: Always, mountPath: /usr/lib/delivered}
-  - emptyDir:
-      volume: delivered-copy
-      sizeLimit: 1Mi
-      image: shim
-      pullPolicy: Never
-      folder: "/lib/{arch}"
-      cpu: 10m
-      memory: 16Mi
-      mountPath: /usr/lib/delivered
-  - csi: {volume: delivered-csi, driver: shim.example, attributes: {version: v1}, mountPath: /usr/lib/delivered}
----
-vendor: sliced
-family: nvidia
-translateTo: acme
-keys: {slice: {resource: "sliced.example/{size}", is: devices}}
-variables: {size: {rows: {small: {memory: 1Gi, cores: 10, devices: 1}, large: {memory: {M1: 8Gi}, cores: 50}}, model: M1}}
-forms:
-- {name: slice, absent: {devices: 1}}
-"""
-"""Documents of our own for what no built-in one has."""
-
+EVERY_KEY = (Path(__file__).parent / "every_key.yaml").read_text()
 SETTINGS = "cards: {X100: 40Gi}\n"
 NAMESPACE = Namespace("n", {INJECT: "enabled"})
 ABOUT_DOCUMENTS = {"apiVersion", "kind", "about", "sources", "sharedNames", "match", "translateTo", "drop", "inactive"}
@@ -204,12 +105,12 @@ def used(
 
 
 def test_documents_have_every_key_of_the_schema() -> None:
-    """A new key of the schema is in `EVERY_KEY` or a built-in document, so that the next test draws what it names."""
+    """A new key of the schema is in `every_key.yaml` or a built-in document, so that the next test draws what it names."""
     schema = mapping_json_schema()
     mapping = schema["$defs"]["Mapping"]
     found = set(itertools.chain.from_iterable(used(data, mapping, schema) for data in documents()))
     missing = [path for path in dict.fromkeys(schema_keys(mapping, schema)) if path not in found]
-    assert missing == [], "add them to EVERY_KEY"
+    assert missing == [], "add them to every_key.yaml"
 
 
 def _main(pod: Json) -> Json:

@@ -3,13 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.mapping.vendors import policy as configured
 from tests.naming import each_of
 from tests.placed import FIELDS, ROUNDABOUT, put_at
+from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.document.guard import Guard, GuardPlace
 from webhook.mapping.load import load_policy
@@ -19,61 +19,10 @@ from webhook.reasons import Reason
 
 OPTED_IN = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
 
-SHARES: Mapping[str, dict[str, str]] = {
-    "nvidia": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3k"},
-    "volcano": {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "3k"},
-    "koordinator": {"koordinator.sh/gpu.shared": "1", "koordinator.sh/gpu-memory-ratio": "30"},
-    "vgpu-manager": {"nvidia.com/vgpu-number": "1", "nvidia.com/vgpu-memory": "3k"},
-    "vcuda": {"tencent.com/vcuda-core": "30", "tencent.com/vcuda-memory": "16"},
-    "elastic-gpu": {"elasticgpu.io/gpu-core": "30", "elasticgpu.io/gpu-memory": "3k"},
-    "mig": {"nvidia.com/mig-1g.5gb": "1"},
-    "timeslicing": {"nvidia.com/gpu.shared": "1"},
-    "kai": {"gpu-fraction": "0.5"},
-    "nvfractions": {"nvidia.com/container.main.gpu-memory.limit": "3Gi"},
-    "tensor-fusion": {"tensor-fusion.ai/vram-limit": "3Gi", "tensor-fusion.ai/inject-container": "main"},
-    "gpushare": {"aliyun.com/gpu-mem": "3"},
-    "mps": {"nvidia.com/gpu.shared": "1"},
-    "amd": {"amd.com/gpu": "1", "amd.com/gpumem": "3k"},
-    "ascend": {"huawei.com/Ascend910B3": "1", "huawei.com/Ascend910B3-memory": "16384"},
-    "cambricon": {"cambricon.com/vmlu": "1", "cambricon.com/mlu.smlu.vcore": "30"},
-    "enflame": {"enflame.com/gcu-memory": "3"},
-    "hygon": {"hygon.com/dcunum": "1", "hygon.com/dcumem": "3k"},
-    "iluvatar": {"iluvatar.ai/vgpu": "1", "iluvatar.ai/vcuda-memory": "16"},
-    "intel": {"gpu.intel.com/i915": "1", "gpu.intel.com/tiles": "1"},
-    "kunlun": {"kunlunxin.com/vxpu": "1", "kunlunxin.com/vxpu-memory": "24576"},
-    "neuron": {"aws.amazon.com/neuroncore": "1"},
-}
-OWNERS: Mapping[str, str] = {
-    "gpushare": "owners: {aliyun.com/gpu-mem: gpushare}\n",
-    "mps": "owners: {nvidia.com/gpu.shared: mps}\n",
-}
-"""Settings by which a vendor reads a name that another one owns."""
+_REQUESTS: Mapping[str, Mapping[str, Any]] = load_yaml((Path(__file__).parent / "requests.yaml").read_text())
+SHARES, WHOLE, OWNERS = _REQUESTS["shares"], _REQUESTS["whole"], _REQUESTS["owners"]
 BY_ANNOTATIONS = {"kai", "nvfractions", "tensor-fusion"}
 """Vendors whose requests stand in the pod's annotations."""
-WHOLE: Mapping[str, dict[str, str]] = {
-    "nvidia": {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "100", "nvidia.com/gpucores": "100"},
-    "whole": {"nvidia.com/gpu": "1"},
-    "volcano": {"volcano.sh/vgpu-number": "1"},
-    "volcano-legacy": {"volcano.sh/gpu-number": "2"},
-    "koordinator": {"koordinator.sh/gpu": "100"},
-    "vgpu-manager": {"nvidia.com/vgpu-number": "1"},
-    "vcuda": {"tencent.com/vcuda-core": "100"},
-    "elastic-gpu": {"elasticgpu.io/gpu-core": "100"},
-    "qgpu": {"tke.cloud.tencent.com/qgpu-core": "100"},
-    "vke": {"vke.volcengine.com/mgpu-core": "100"},
-    "baidu": {"baidu.com/a10_24g_cgpu": "1"},
-    "nano-gpu": {"nano-gpu/gpu-percent": "100"},
-    "amd": {"amd.com/gpu": "1"},
-    "ascend": {"huawei.com/Ascend910B3": "2"},
-    "cambricon": {"cambricon.com/vmlu": "2"},
-    "enflame": {"enflame.com/gcu": "1"},
-    "hygon": {"hygon.com/dcunum": "2"},
-    "iluvatar": {"iluvatar.ai/vgpu": "2"},
-    "kunlun": {"kunlunxin.com/xpu": "1"},
-    "mthreads": {"mthreads.com/vgpu": "1"},
-    "neuron": {"aws.amazon.com/neuron": "1"},
-    "vastai": {"vastaitech.com/va": "1"},
-}
 
 
 @cache
@@ -175,39 +124,6 @@ def test_whole_devices_show_no_others(vendor: str) -> None:
         made = sent_for(vendor, WHOLE[vendor])
         made["spec"]["containers"][0]["volumeMounts"] = [{"name": "own", "mountPath": path}]
         assert decided(made, policy()).allowed is not rule.whole
-
-
-@pytest.mark.parametrize(
-    "vendor, resources, name, harmless",
-    [
-        ("intel", SHARES["intel"], "ZE_AFFINITY_MASK", None),
-        ("biren", {"birentech.com/gpu": "1"}, "BIREN_VISIBLE_DEVICES", "none"),
-    ],
-)
-def test_what_is_only_reported(vendor: str, resources: dict[str, str], name: str, harmless: str | None) -> None:
-    """What lifts with some versions only, or by hearsay: a warning, and nothing is changed; a namespace may deny it."""
-    plain = decided(sent_for(vendor, resources), policy())
-    for value in ("0", "$(OTHER)"):
-        found = decided(sent_for(vendor, resources, (name, value)), policy())
-        assert found.allowed
-        assert found.patch_json == plain.patch_json
-        kept = [each for each in found.warnings if each.reason is Reason.GUARD_KEPT]
-        assert [each.field for each in kept] == [f"env[{name}]"]
-    if harmless is not None:
-        assert Reason.GUARD_KEPT not in {
-            each.reason for each in decided(sent_for(vendor, resources, (name, harmless)), policy()).warnings
-        }
-    strict = Context(Namespace("team", OPTED_IN.labels, {"vgpu-webhook.io/guard": "deny"}), "privileged")
-    sent = sent_for(vendor, resources, (name, "0"))
-    assert decide(decode_pod(json.dumps(sent).encode()), strict, policy()).reason is Reason.GUARDED
-
-
-def test_a_remembered_decision_does_not_hide_the_variable() -> None:
-    """Pods that are alike but for their variables: the harmless ones first, many times."""
-    under = load_policy()
-    for _ in range(3):
-        assert decided(sent_for("nvidia", WHOLE["nvidia"], ("A", "1")), under).allowed
-        assert not decided(sent_for("nvidia", WHOLE["nvidia"], ("NVIDIA_VISIBLE_DEVICES", "all")), under).allowed
 
 
 def test_an_escape_in_json_does_not_hide_the_mount() -> None:
