@@ -1,123 +1,20 @@
 """What surrounds a request in a container and a pod: variables, mounts, security, placement, marks of schedulers."""
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tests.fuzz.draw import Draw
+from tests.yaml_text import load_yaml
 
 Json = dict[str, Any]
 
-GUARDED = (
-    *("NVIDIA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_DISABLE_CONTROL", "GPU_CORE_UTILIZATION_POLICY"),
-    *("CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_MEMORY_LIMIT_0", "CUDA_DEVICE_SM_LIMIT", "CUDA_REDIRECT"),
-    *("CUDA_DEVICE_MEMORY_SHARED_CACHE", "CUDA_OVERSUBSCRIBE", "ASCEND_VISIBLE_DEVICES", "CGPU_DISABLE"),
-    *("NPU_MEM_QUOTA", "DISABLE_GPU_LIMITER", "HSA_CU_MASK", "HIP_DEVICE_MEMORY_LIMIT", "LD_AUDIT"),
-    *("ASCEND_VNPU_SPECS", "NPU_PRIORITY", "NVIDIA_GPU_MEMORY_LIMIT", "CUDA_MPS_PIPE_DIRECTORY", "DOCKER_RESOURCE_GPU"),
-    *("HCU_VISIBLE_DEVICES", "VHCU_VISIBLE_DEVICES", "VIRTUAL_DEVICES", "VASTAI_VISIBLE_DEVICES"),
-    *("TOPS_VISIBLE_DEVICES", "NEURON_RT_VISIBLE_CORES", "ILUVATAR_COREX_VISIBLE_DEVICES", "ASCEND_RUNTIME_OPTIONS"),
-    *("ZE_AFFINITY_MASK", "BIREN_VISIBLE_DEVICES", "XPU0_MEMORY_LIMIT", "ALIYUN_COM_GPU_MEM_CONTAINER"),
-    *("ALIYUN_COM_GPU_MEM_DEV", "DISABLE_VGPU_CONTROL", "CUDA_MEM_LIMIT_0"),
-)
-LOADER = ("LD_LIBRARY_PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "VGPU_WEBHOOK_LD_LIBRARY_PATH")
-PLAIN = ("A", "E", "B", "PATH")
-VALUES = (
-    *("all", "void", "none", "", "0", "0,1", "true", "false", "1", "TRUE", "yes", "disable", "DEFAULT", "force"),
-    *("3000m", "30", "GPU-8f3a", "4096m", "$(A)", "$(E)", "$$(A)", "$(NOWHERE)"),
-)
-PATHS = (
-    *("", ":", "/a", "/a:", ":/a", "/a::/b", "/usr/local/vgpu-shim", "/usr/local/vgpu-shim:/x", "/a:$(E)", "$(E)/b"),
-    *("$(A):/c", "/usr/local/vgpu-shim/libvgpu.so", "/b:/usr/local/vgpu-shim", "$(LD_LIBRARY_PATH)", "/a:$$(E)"),
-    *("/a:$(NOWHERE)", "/usr/local/iluvatar/lib64:/usr/local/corex/lib64"),
-)
-SOURCES: tuple[Json, ...] = (
-    {"configMapKeyRef": {"name": "c", "key": "k"}},
-    {"configMapKeyRef": {"name": "p-abcdefg-shared-gpu-0", "key": "NVIDIA_VISIBLE_DEVICES"}},
-    {"configMapKeyRef": {"name": "p-abcdefg-shared-gpu-0", "key": "CUDA_DEVICE_MEMORY_LIMIT", "optional": True}},
-    {"secretKeyRef": {"name": "p-abcdefg-shared-gpu-0", "key": "k"}},
-    {"fieldRef": {"fieldPath": "metadata.name"}},
-    {"fieldRef": {"fieldPath": "metadata.annotations['scheduling.koordinator.sh/gpu-minors']"}},
-)
-SCHEDULERS = (
-    *("default-scheduler", "hami-scheduler", "volcano", "kai-scheduler", "runai-scheduler", "koord-scheduler"),
-    *("vgpu-scheduler", "my-scheduler", ""),
-)
-MARKS = (
-    *("hami.io/vgpu-node", "hami.io/bind-phase", "hami.io/vgpu-devices-allocated", "ALIYUN_COM_GPU_MEM_IDX"),
-    *("volcano.sh/gpu-index", "tencent.com/gpu-assigned", "tencent.com/predicate-time"),
-    *("scheduling.koordinator.sh/device-allocated", "gas-ts", "scheduling.koordinator.sh/gpu-minors"),
-    *("nvidia.com/pre-allocated", "nvidia.com/predicate-node", "tensor-fusion.ai/effective-hard-sm-percent"),
-    *("hami.io/kunlun-allocated", "predicate-time", "NEURON_ALLOCATED", "CAMBRICON_DSMLU_PROFILE_INSTANCE"),
-    *("volcano.sh/vgpu-ids-new", "nano-gpu/assume", "received-resource-type", "tensor-fusion.ai/gpu-ids"),
-)
-SWITCHES = (
-    ("annotation", "nvidia.com/vgpu-compute-policy", ("none", "None", "fixed", "balance", "")),
-    ("annotation", "tensor-fusion.ai/disable-features", ("gpu-limiter", "mem-manager", "gpu-opt,gpu-limiter", "")),
-    ("label", "tensor-fusion.ai/disable-features", ("gpu-limiter", "mem-manager", "")),
-    ("annotation", "metax-tech.com/sgpu-qos-policy", ("best-effort", "burst-share", "fixed-share")),
-    ("annotation", "metax-tech.com/sgpu-app-class", ("online", "offline")),
-)
-HINTS = (
-    "nvidia.com/use-gputype",
-    "volcano.sh/vgpu-mode",
-    "nvidia.com/gpumem",
-    "mps",
-    "a/b~c",
-    "tencent.com/vcuda-core-limit",
-)
-MOUNTS: tuple[Json, ...] = (
-    {"name": "own", "mountPath": "/data"},
-    {"name": "own", "mountPath": "/tmp/vgpulock/"},
-    {"name": "own", "mountPath": "/usr/local"},
-    {"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim", "readOnly": True},
-    {"name": "vgpu-shim", "mountPath": "/usr/local//vgpu-shim", "readOnly": True, "subPath": "part"},
-    {"name": "vgpu-shim", "mountPath": "/own"},
-    {"name": "own", "mountPath": "/etc"},
-    {"name": "own", "mountPath": "/etc/ld.so.preload", "subPath": "preload"},
-    {"name": "own", "mountPath": "etc//x/../ld.so.preload/"},
-    {"name": "own", "mountPath": "/usr/local/vgpu/./libvgpu.so", "subPathExpr": "$(A)"},
-    {"name": "vgpu", "mountPath": "/usr/local/vgpu"},
-    {"name": "vgpu", "mountPath": "/etc/ld.so.preload", "subPath": "ld.so.preload", "readOnly": True},
-    {"name": "own", "mountPath": "/etc/vgpu-manager/config"},
-    {"name": "own", "mountPath": "/etc/vcuda"},
-    {"name": "own", "mountPath": "/hami-vnpu-shmem"},
-    {"name": "own", "mountPath": "/var/run/nvidia-container-devices/all"},
-    {"name": "own", "mountPath": "/proc/self/root/etc/ld.so.preload"},
-    {"name": "own", "mountPath": "/var/run/../usr/local/vgpu-shim/libvgpu.so"},
-)
-VOLUMES: tuple[Any, ...] = (
-    None,
-    [],
-    [{"name": "own", "emptyDir": {}, "futureField": 1}],
-    [{"name": "vgpu-shim", "hostPath": {"path": "/usr/local/vgpu-shim", "type": "Directory"}}],
-    [{"name": "vgpu-shim", "emptyDir": {}}],
-    [{"name": "vgpu", "hostPath": {"path": "/usr/local/vgpu", "type": "DirectoryOrCreate"}}, {"name": "own"}],
-    [{"name": "vgpu", "hostPath": {"path": "/opt/vgpu"}}],
-)
-
-ISOLATED: tuple[tuple[str, Any], ...] = (
-    *(("hostPID", True), ("hostPID", True), ("hostPID", False), ("hostIPC", True), ("shareProcessNamespace", True)),
-    *(("runtimeClassName", "kata"), ("runtimeClassName", "gVisor"), ("runtimeClassName", "nvidia")),
-)
-"""Fields of a pod by which its containers reach more, or a preloaded library cannot live in them."""
-SECURITY: tuple[Json, ...] = (
-    {"capabilities": {"add": ["NET_ADMIN", "cap_sys_module"]}},
-    {"capabilities": {"add": ["ALL"], "drop": ["ALL"]}},
-    {"capabilities": {"add": ["SYS_ADMIN", "SYS_PTRACE"]}},
-    {"capabilities": {"add": None, "drop": ["SYS_MODULE"]}},
-    {"procMount": "Unmasked"},
-    {"procMount": "Default"},
-)
-NODE_PATHS = (
-    "/",
-    "/proc",
-    "/proc//1/",
-    "/var/lib/kubelet/../kubelet",
-    "/run/containerd/containerd.sock",
-    "/dev",
-    "/mnt",
-)
-"""Paths of the node; with a `subPath` it is another."""
-DEVICE_FILES = ("/dev/nvidia0", "/dev/vfio/7", "/dev/shm")
-
+_TABLES: Mapping[str, Sequence[Any]] = load_yaml((Path(__file__).parent / "environment.yaml").read_text())
+GUARDED, LOADER, PLAIN = _TABLES["guarded"], _TABLES["loader"], _TABLES["plain"]
+VALUES, PATHS, SOURCES = _TABLES["values"], _TABLES["paths"], _TABLES["sources"]
+SCHEDULERS, MARKS, SWITCHES, HINTS = (_TABLES[name] for name in ("schedulers", "marks", "switches", "hints"))
+MOUNTS, VOLUMES, ISOLATED, SECURITY = (_TABLES[name] for name in ("mounts", "volumes", "isolated", "security"))
+NODE_PATHS, DEVICE_FILES = _TABLES["node_paths"], _TABLES["device_files"]
 KAI_MAPS = "runai/shared-gpu-configmap"
 """In which KAI's admission writes what the names of its ConfigMaps begin with (``gpusharing/pod_mutation.go``)."""
 DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
