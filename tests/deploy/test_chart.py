@@ -12,6 +12,8 @@ from click.testing import CliRunner
 
 from tests.controlplane.client import Object
 from tests.depth import one_in
+from tests.naming import each_of
+from tests.yaml_text import load_yaml
 from webhook.cli import main
 from webhook.cluster.policy.documents import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
 from webhook.cluster.registration.wanted import NAME as REGISTRATION
@@ -20,7 +22,7 @@ from webhook.mapping.document.strict import API_VERSION
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
 
-from .charts import CHART, NAMESPACE, PROXY, REQUIRED, VALUES, WHOLE, Chart, one, pod_of
+from .charts import CHART, NAMESPACE, PROXY, REQUIRED, VALUES, Chart, one, pod_of
 from .helm import HelmError
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
@@ -51,9 +53,6 @@ def test_command_refuses_the_same(helm: Chart) -> None:
         assert printed[0] == printed[1]
 
 
-TRAIN = {"group": "example.com", "kind": "TrainJob", "templates": ["spec.template"]}
-
-
 @pytest.mark.parametrize("name", one_in(4, VALUES))
 def test_oldest_kubernetes_gets_the_same(helm: Chart, name: str) -> None:
     """Nothing depends on the version, from 1.30 on; an older one is refused."""
@@ -82,58 +81,12 @@ def test_nothing_is_rendered_for_the_removal(helm: Chart, name: str) -> None:
     assert set(hooks) == {"test"}
 
 
-@pytest.mark.parametrize(
-    "values,message",
-    [
-        ({"replicas": 3}, "additional properties 'replicas' not allowed"),
-        ({"replicaCount": "two"}, "'/replicaCount': got string, want integer"),
-        ({"image": {"name": "x"}}, "'/image'.*additional properties 'name' not allowed|additional properties 'name'"),
-        ({"image": {"digest": "latest"}}, "/image/digest': 'latest' does not match pattern"),
-        ({"registration": {"mode": "auto"}}, "/registration/mode': value must be one of 'managed', 'static'"),
-        ({"registration": {"url": "http://x"}}, "/registration/url"),
-        ({"registration": {"url": "https://x y"}}, "/registration/url"),
-        ({"registration": {"url": "https://x"}}, "/registration/url"),
-        ({"certificates": {"mode": "secret"}}, "/certificates/secretName': minLength"),
-        ({"settings": {"nodeNmae": "deny"}}, "additional properties 'nodeNmae' not allowed"),
-        ({"shim": {"installer": {"image": {"tag": ""}}}}, "needs a tag or a digest"),
-        ({"settings": {"timeoutSeconds": 31}}, "/settings/timeoutSeconds': maximum: got 31, want 30"),
-        ({"settings": {"workloads": [{**TRAIN, "group": "apps"}]}}, "/settings/workloads/0/group': 'apps' does not match"),
-        ({"settings": {"workloads": [{**TRAIN, "templates": ["a"]}]}}, "/workloads/0/templates/0': 'a' does not match"),
-        ({"settings": {"workloads": [{"kind": "A"}]}}, "/workloads/0': missing properties 'group', 'templates'"),
-        ({"mappings": {"nvidia": {"deflauts": {}}}}, "/mappings/nvidia': additional properties 'deflauts' not allowed"),
-        ({"mappings": {"acme": {"defaults": {}}}}, "/mappings/acme': missing property 'extends'"),
-        ({"mappings": {"acme": {"vendor": "acme"}}}, "/mappings/acme': missing properties 'family', 'keys', 'forms'"),
-        ({"shim": {"mode": "off"}}, "/shim/mode': value must be one of '', 'inject', 'plugin'"),
-        ({"shim": {"mode": ""}}, "shim.mode is not set: write --set shim.mode=plugin .* or else --set shim.mode=inject"),
-        ({"networkPolicy": {"extraEgress": [3128]}}, "/networkPolicy/extraEgress/0': got number, want object"),
-        ({"containerPorts": {"webhook": 70000}}, "maximum: got 70,?000, want 65,?535"),
-        ({"podLabels": {"app.kubernetes.io/name": "x"}}, "podLabels: the chart writes the label app.kubernetes.io/name"),
-        ({"commonLabels": {"app.kubernetes.io/instance": "x"}}, "commonLabels: .*/instance itself.*: remove it"),
-        ({"commonLabels": {"a": "b"}, "podLabels": {"a": "c"}}, "podLabels: the label a is in commonLabels, too"),
-        ({"serviceMonitor": {"enabled": True, "labels": {"helm.sh/chart": "x"}}}, "serviceMonitor.labels: .*helm.sh/chart"),
-        ({"prometheusRule": {"enabled": True, "labels": {"helm.sh/chart": "x"}}}, "prometheusRule.labels: .*helm.sh/chart"),
-        ({"dashboard": {"enabled": True, "labels": {"helm.sh/chart": "x"}}}, "dashboard.labels: .*helm.sh/chart"),
-        ({"containerPorts": {"webhook": 8080}}, "webhook and metrics are both 8080: write two different ports"),
-        ({"containerPorts": {"metrics": 443}}, "containerPorts.metrics is 443, the port of the Service for reviews"),
-        (
-            {"certificates": {"mode": "certManager", "certManager": {"duration": "24h"}}},
-            "certManager: renewBefore 720h has to be less than duration 24h",
-        ),
-        (
-            {"certificates": {"mode": "certManager", "certManager": {"duration": "90m", "renewBefore": "1h29m60s"}}},
-            "renewBefore 1h29m60s has to be less than duration 90m",
-        ),
-        ({"terminationGracePeriodSeconds": 20}, "terminationGracePeriodSeconds 20 is too short: .* make 27"),
-        ({"registration": {"manifest": "kind: Pod"}}, "registration.manifest requires registration.mode static"),
-        ({"registration": {"mode": "static", "manifest": "kind: Pod"}}, "not the output of `vgpu-webhook registration`"),
-        ({"mappings": {"acme": {**WHOLE, "vendor": "other"}}}, "mappings.acme.vendor is other: write the name"),
-    ],
-)  # fmt: skip
-def test_bad_values_are_refused(helm: Chart, values: Object, message: str) -> None:
+@each_of("bad", load_yaml((Path(__file__).parent / "bad_values.yaml").read_text()))
+def test_bad_values_are_refused(helm: Chart, bad: Object) -> None:
     """The message says where, and what was wanted."""
     with pytest.raises(HelmError) as refused:
-        helm.render(values)
-    assert re.search(message, str(refused.value)), refused.value
+        helm.render(bad["values"])
+    assert re.search(bad["message"], str(refused.value)), refused.value
 
 
 def documents(objects: list[Object]) -> dict[str, str]:

@@ -3,7 +3,6 @@
 tests/node/test_image.py builds the image itself.
 """
 
-import hashlib
 import importlib.util
 import json
 import os
@@ -11,23 +10,16 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from runpy import run_path
 
 import pytest
-
-from webhook import __version__
 
 from .charts import ROOT
 
 IMAGE = ROOT / "deploy" / "image"
 DOCKERFILE = ROOT / "Dockerfile"
 NOBODY = 65532
-LARGEST = 70_000_000
-"""How many bytes the image may add to that of Python: 62 MB, most of them cryptography, aiohttp and pydantic."""
-PASSED = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT")
-"""How this machine reaches its package index: the only thing that an environment has to bring."""
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -148,87 +140,3 @@ def test_lock_files_have_the_versions_that_are_tested(name: str) -> None:
     assert pins <= set(re.findall(r"^(\S+==\S+)", (ROOT / "requirements-test.txt").read_text(), re.MULTILINE))
     assert len(re.findall(r"--hash=sha256:", (IMAGE / name).read_text())) > len(pins)
     assert not [pin for pin in pins if pin.startswith(("pytest", "mypy", "ruff", "hypothesis"))]
-
-
-def digests(folder: Path) -> dict[str, str]:
-    """Return each file and link with what makes it what it is."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        status = path.lstat()
-        if path.is_symlink():
-            what = str(path.readlink())
-        else:
-            what = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
-        found[str(path.relative_to(folder))] = f"{status.st_mode:o} {status.st_mtime_ns} {what}"
-    return found
-
-
-def run(command: list[str | Path], home: Path, *, user: int | None = None, **more: str) -> str:
-    """Run one step with hardly any environment, and return what it prints."""
-    passed = {key: value for key, value in os.environ.items() if key.startswith(PASSED)}
-    python = Path(sys.base_prefix) / "bin"
-    environment: Mapping[str, str] = {"PATH": f"{python}:{os.defpath}", "HOME": str(home), **passed, **more}
-    other = {"user": user, "group": user, "extra_groups": []} if user is not None and os.geteuid() == 0 else {}
-    done = subprocess.run(
-        [str(instruction) for instruction in command],
-        env=environment,
-        cwd="/",
-        capture_output=True,
-        text=True,
-        check=False,
-        **other,  # type: ignore[call-overload]
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
-    return str(done.stdout)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1200)
-def test_steps_in_a_clean_environment(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Wheel, installation and check, twice over: the same files come out, and the program runs from them."""
-    # Below /tmp whatever pytest's own folder permits: another user has to get there.
-    folder = Path(subprocess.check_output(["mktemp", "-d", "/tmp/image.XXXXXX"], text=True).strip())
-    try:
-        folder.chmod(0o755)
-        source, work = folder / "source", folder / "work"
-        for name in ("webhook", "certs", "deploy/image"):
-            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-        for name in ("pyproject.toml", "README.md", "LICENSE"):
-            shutil.copy(ROOT / name, source / name)
-        for path in (source, *source.rglob("*")):
-            path.chmod(0o555 if path.is_dir() or path.suffix == ".sh" else 0o444)
-        builds = []
-        for _ in range(2):
-            work.mkdir()
-            if os.geteuid() == 0:
-                os.chown(work, NOBODY, NOBODY)
-            wheels, prefix = work / "wheels", work / "opt"
-            scripts = source / "deploy" / "image"
-            run([scripts / "build.sh", source, wheels], work, user=NOBODY, SOURCE_DATE_EPOCH="1700000000")
-            run([scripts / "install.sh", source, wheels, prefix], work, user=NOBODY, SOURCE_DATE_EPOCH="1700000000")
-            [wheel] = wheels.glob("*.whl")
-            builds.append((hashlib.sha256(wheel.read_bytes()).hexdigest(), digests(prefix)))
-            assert size(prefix) <= LARGEST
-            if len(builds) == 1:
-                check_installed(scripts / "check.sh", prefix, work)
-            shutil.rmtree(work)
-        (wheel_a, first), (wheel_b, second) = builds
-        assert wheel_a == wheel_b
-        assert {name for name in first if first[name] != second.get(name)} == set()
-        assert first.keys() == second.keys()
-        assert any(name.endswith("webhook/cli/commands/__pycache__/serve.cpython-" + name[-7:]) for name in first)
-        assert not [name for name in first if "/pip/" in name or name.endswith("direct_url.json")]
-    finally:
-        for path in (folder, *folder.rglob("*")):
-            if path.is_dir() and not path.is_symlink():
-                path.chmod(0o755)
-        shutil.rmtree(folder)
-
-
-def check_installed(script: Path, prefix: Path, home: Path) -> None:
-    """The last step: run by a user who owns nothing of it, it starts and writes nothing."""
-    if os.geteuid() != 0:
-        return  # it refuses an owner who could write there
-    assert __version__ in run(
-        [script, prefix], home, user=65533, SOURCE_DATE_EPOCH="1700000000", PYTHONDONTWRITEBYTECODE="1"
-    )

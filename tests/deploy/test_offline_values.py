@@ -1,12 +1,13 @@
 """`--values`: the documents that the program makes of values are those that Helm renders, and it rejects what Helm rejects."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.yaml_text import load_yaml_all
+from tests.yaml_text import load_yaml, load_yaml_all
 from webhook.cli.manifests.files import read_manifests
 from webhook.cli.manifests.values import documents_of_values, merged_values
 from webhook.cli.options import PolicyOptions
@@ -19,76 +20,24 @@ from .helm import HelmError
 
 IMAGE = "image.repository=vgpu-webhook"
 BASE = "settings: {bareDevices: whole}\nshim: {mode: plugin}\n"
-
-RENDERED: dict[str, list[str]] = {
+_TABLES: dict[str, dict[str, list[str]]] = load_yaml((Path(__file__).parent / "offline_values.yaml").read_text())
+RENDERED = {
     **{
         name: [yaml.safe_dump(values), "settings: {bareDevices: share}"]
         + ([] if "mode" in values.get("shim", {}) else ["shim: {mode: inject}"])
         for name, values in VALUES.items()
         if {"settings", "mappings", "shim"} & values.keys()
     },
-    "plugin": [BASE],
-    "inject": [BASE, "shim: {mode: inject}"],
-    "the later file wins": [
-        "settings: {target: volcano, served: [a, b], cards: {a100: 1Gi, b100: 2Gi}}",
-        BASE + "mappings: {acme: {extends: nvidia, defaults: {memory: 1Gi}}}",
-        "settings: {target: nvidia, served: [c], cards: {a100: 3Gi}}\nmappings: {acme: {defaults: {cores: 30}}}",
-    ],
-    "null removes": [
-        BASE + "mappings: {vcuda: {shim: {mode: plugin}}, nvidia: {defaults: {memory: 1Gi}}}\nreplicaCount: null",
-        "settings: {target: nvidia}",
-        "settings: {target: null}\nmappings: {nvidia: {defaults: null}}\nshim: {vendors: null}",
-    ],
-    "other vendors": [BASE, "shim: {mode: plugin, vendors: [volcano, nvidia]}"],
-    "no vendors": [BASE, "shim: {vendors: []}"],
-    "shim is null": [BASE + "mappings: {nvidia: {shim: null}}"],
-    "shim is empty": [BASE + "mappings: {nvidia: {shim: {}}}"],
-    "no mode in the mapping": [BASE + "mappings: {nvidia: {shim: {mode: null, limit: null}}}"],
-    "null, and later a map": ["settings: {bareDevices: whole}\nshim: null", "shim: {mode: plugin}"],
-    "the mapping's mode": [BASE + "mappings: {nvidia: {shim: {mode: inject}}}"],
-    "more of the shim": [BASE + "mappings: {nvidia: {shim: {limit: env}, inactive: false, guard: [], defaults: {}}}"],
-    "a whole mapping": [BASE + yaml.safe_dump({"mappings": {"acme": WHOLE}})],
-    "headers": [
-        BASE + "mappings: {nvidia: {apiVersion: vgpu-webhook.io/v1alpha1, kind: Mapping, place: {scheduler: x}}}",
-        "settings: {apiVersion: vgpu-webhook.io/v1alpha1, kind: Settings}",
-    ],
-    "text that looks like something else": [
-        BASE + "mappings: {nvidia: {place: {labels: {a: 'yes', b: '1e3', c: '0x1f', d: '', e: 'null', f: '1.50'}}}}",
-        "settings: {timeoutSeconds: 10, owners: {a.example/b: '010'}}",
-    ],
-    "the level of the settings": ["settings: {podSecurityDefault: restricted}", BASE, "shim: {mode: inject}"],
-    "anchors": [BASE + "mappings: {nvidia: {defaults: &d {memory: 1Gi}}, volcano: {defaults: *d}}"],
-    "global": [BASE + "global: {x: 1}"],
-    "empty files": ["", BASE, "# nothing"],
+    **_TABLES["rendered"],
 }
-
-REJECTED: dict[str, list[str]] = {
-    "nothing": [""],
-    "no mode": ["settings: {bareDevices: whole}"],
-    "null for a map of settings": ["settings: {cards: {x: 1Gi}}", BASE, "settings: {cards: null}"],
-    "null for a mapping": [BASE, "mappings: {nvidia: null}"],
-    "no bareDevices": ["shim: {mode: plugin}"],
-    "bareDevices removed": [BASE, "settings: {bareDevices: null}"],
-    "settings is empty": [BASE, "settings:"],
-    "another mode": [BASE, "shim: {mode: both}"],
-    "an unknown value": [BASE + "setings: {target: nvidia}"],
-    "an unknown value of the shim": [BASE, "shim: {vendor: [nvidia]}"],
-    "settings is a list": ["shim: {mode: plugin}\nsettings: []"],
-    "shim is null": [BASE, "shim: null"],
-    "vendors is text": [BASE, "shim: {vendors: nvidia}"],
-    "a name that is none": [BASE + "mappings: {Acme: {extends: nvidia}}"],
-    "a mapping of another vendor": [BASE + yaml.safe_dump({"mappings": {"other": WHOLE}})],
-    "a mapping that is text": [BASE + "mappings: {nvidia: x}"],
-    "no YAML": [BASE + "x: ["],
-    "a list": ["[]"],
-}
+REJECTED = _TABLES["rejected"]
 
 
 def written(texts: list[str], folder: Path) -> list[Path]:
     """A file for each text."""
     files = [folder / f"{number}.yaml" for number in range(len(texts))]
     for file, text in zip(files, texts, strict=True):
-        file.write_text(text + "\n")
+        file.write_text(text.replace("BASE\n", "BASE").replace("BASE", BASE).replace("WHOLE", json.dumps(WHOLE)) + "\n")
     return files
 
 

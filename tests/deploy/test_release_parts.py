@@ -15,7 +15,7 @@ import yaml
 
 from deploy.generate import versions
 from deploy.release import ReleaseError, archives, chart, documents, image, krew, source
-from deploy.release.__main__ import INSIGHTS, main, write_checksums
+from deploy.release.__main__ import INSIGHTS, main
 from tests.controlplane import build
 from tests.deploy.krew import krew as krew_program
 from webhook import __version__
@@ -147,25 +147,6 @@ def test_archives_do_not_say_who_packed_them(tmp_path: Path, suffix: str) -> Non
             ("b", 1700000000, ""),
             ("a", 1700000000, ""),
         ]
-
-
-def test_images_are_packed_in_one_order(tmp_path: Path) -> None:
-    """A folder is listed in the order of its file system."""
-    first = packed(tmp_path / "a.tar", ["oci-layout", "b", "a"], 1, "me")
-    second = packed(tmp_path / "b.tar", ["a", "oci-layout", "b"], 1, "me")
-    for path in (first, second):
-        archives.pack_again(path, 0)
-    assert first.read_bytes() == second.read_bytes()
-
-
-def test_checksums_are_those_that_sha256sum_takes(tmp_path: Path) -> None:
-    """Of every file but their own; again they are the same."""
-    for name in ("b", "a"):
-        (tmp_path / name).write_text(name)
-    for _ in range(2):
-        write_checksums(tmp_path)
-        assert [line.split()[1] for line in (tmp_path / "SHA256SUMS").read_text().splitlines()] == ["a", "b"]
-        subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=tmp_path, check=True)
 
 
 def test_whoever_releases_can_say_how_images_are_built() -> None:
