@@ -13,7 +13,6 @@ import pytest
 from tests.decisions.test_cases import CASES, decided, pod_in
 from tests.ways_out import UNSEEN, WAYS_OUT
 
-from .judge import MIB, cores_failures, cores_row, cores_way, memory_failures, memory_way, share
 from .page import SEEN, page
 from .pods import containers
 from .ways import ways
@@ -88,15 +87,6 @@ def test_without_limits_nothing_passes(run: Run) -> None:
     assert passed == {"without the library"}
 
 
-@pytest.mark.long
-def test_a_step_that_breaks_is_a_failure(run: Run) -> None:
-    """What has no time left is no success."""
-    code, rows = run("libvgpu.so", BUDGET="0")
-    assert code == 1
-    assert [each for each in rows if each["ok"]] == []
-    assert {each["seen"] for each in rows if each["kind"] in {"memory", "torch"}} == {"no time left"}
-
-
 def test_what_was_promised_is_what_is_stored() -> None:
     """Counted by hand, and written by the webhook: the same amounts, for ten pods of eight vendors or more."""
     assert len({each.case for each in containers()}) == 10
@@ -141,59 +131,3 @@ def test_ways_are_closed() -> None:
     names = {name for _, each in WAYS_OUT for name in (one["name"] for one in each.container.get("env", []))}
     assert names - {each.variable for each in tried} == {"NVIDIA_VISIBLE_DEVICES", "LD_LIBRARY_PATH"}
     assert UNSEEN.keys() - {each.variable for each in tried} == {"LD_LIBRARY_PATH"}
-
-
-@pytest.mark.parametrize(
-    "changed, failure",
-    [
-        ({}, None),
-        ({"total": 3001 * MIB}, None),
-        ({"total": 3002 * MIB}, "total is 3002.0 MiB"),
-        ({"device": 81920 * MIB}, "device is 81920.0 MiB"),
-        ({"below": False}, "2700 MiB of 3000 free refused"),
-        ({"beside": True}, "more than is free granted"),
-        ({"beyond": True}, "more than promised granted"),
-        ({"error": "cuInit: 100"}, "cuInit: 100"),
-    ],
-)
-def test_memory_is_judged(changed: dict[str, Any], failure: str | None) -> None:
-    """Each reading by itself."""
-    total = 3000 * MIB
-    granted = {"below": True, "beside": False, "beyond": False}
-    seen = {"total": total, "device": total, "free": total, "asked": 2700 * MIB, **granted}
-    assert memory_failures(3000, {**seen, **changed}) == (() if failure is None else (failure,))
-
-
-def test_cores_are_judged() -> None:
-    """A share of time is that of the launches without a limit; ten points more or less are as promised."""
-    alone = {"launches": 1000, "seconds": 2.0}
-    percent = share({"launches": 3000, "seconds": 20.0}, alone)
-    assert percent == 30
-    assert cores_failures(40, percent, {}) == ()
-    assert cores_failures(41, percent, {}) == ("30 % of the time",)
-    assert share({"error": "ended"}, alone) is None
-    assert cores_failures(30, None, {"error": "ended"}) == ("ended",)
-
-
-def test_without_use_by_process_shares_of_time_are_recorded() -> None:
-    """No library can hold what it does not see; that a program has ended is a failure all the same."""
-    alone = {"launches": 1000, "seconds": 2.0}
-    for seen, by_process, ok in (
-        (alone, True, False),
-        (alone, False, None),
-        ({"launches": 150, "seconds": 1.0}, True, True),
-        ({"error": "ended"}, False, False),
-    ):
-        assert cores_row(containers()[0], "alone", seen, alone, by_process=by_process).ok is ok
-
-
-@pytest.mark.parametrize("opened, closed, ok", [(1, 0, True), (0, 0, False), (1, 1, False), (0, 1, False)])
-def test_ways_are_judged(opened: int, closed: int, ok: bool) -> None:  # noqa: FBT001
-    """One that does not lift the limit without the webhook proves nothing; one that lifts it with the webhook is open."""
-    total = 3000 * MIB
-    seen = {"total": total, "device": total, "free": total, "asked": total, "below": True, "beside": False}
-    alone = {"launches": 100, "seconds": 1.0}
-    cores, memory = (next(each for each in ways(Path("/"), "") if each.kind == kind) for kind in ("cores", "memory"))
-    assert memory_way(memory, 3000, {**seen, "beyond": opened == 1}, {**seen, "beyond": closed == 1}).ok is ok
-    more, held = ({**alone, "launches": 30 + 70 * each} for each in (opened, closed))
-    assert cores_way(cores, 30, more, held, alone, by_process=True).ok is ok

@@ -96,13 +96,6 @@ def test_each_container_sees_its_own(claims: Claims) -> None:
     assert "GPU_DEVICE" not in claims.pods.log(pod, "c2")
 
 
-def test_memory_without_cores(claims: Claims) -> None:
-    """The least of them is requested, for the driver gives all to whoever names none; and memory in its steps."""
-    for _ in range(2):
-        pod = claims.pods.create(share({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}))
-        assert given(claims, pod).items() >= {"GPU_DEVICE_0_MEMORY": "3Gi", "GPU_DEVICE_0_COMPUTE": "1"}.items()
-
-
 def test_check_finds_the_driver(claims: Claims) -> None:
     """`helm test`, with a pod that has a claim: devices, class and feature gate are as they have to be."""
     claims.pods.phase(claims.pods.create(share(VENDORS["vcuda"])), "Running")

@@ -76,34 +76,3 @@ def test_library_replaced_while_it_is_used(upgraded: Release, pods: Pods) -> Non
     mapped = {line.split()[-1] for line in (process / "maps").read_text().splitlines() if "libvgpu" in line}
     assert mapped == {"/usr/local/vgpu-shim/libvgpu.so.v1"}
     assert (upgraded.plane.files / "usr/local/vgpu-shim/libvgpu.so.v1").exists()
-
-
-def test_node_that_has_it_already(release: Release) -> None:
-    """A release that comes back finds its library, and does not write it again."""
-    release.plane.wait_until(lambda: installed(release), "installer ready")
-    before = library(release)
-    release.remove()
-    release.ensure()
-    release.plane.wait_until(lambda: installed(release), "installer ready again", 120)
-    assert library(release) == before
-
-
-def test_restricted_namespace_with_the_installer_elsewhere(any_release: Release) -> None:
-    """Pod Security *restricted* admits all of the release but the installer, which lives in another namespace."""
-    any_release.remove()
-    any_release.plane.wait_until(lambda: not any_release.replicas(), "replicas gone", 120)
-    client = any_release.plane.client
-    label = {"pod-security.kubernetes.io/enforce": "restricted"}
-    client.patch("v1", "namespaces", NAMESPACE, {"metadata": {"labels": label}}).accepted()
-    try:
-        options = ("--set", "shim.installer.namespace=kube-system")
-        any_release.run("install", "--create-namespace", *any_release.options, *options)
-        any_release.settled()
-        any_release.plane.wait_until(lambda: installed(any_release, "kube-system"), "installer ready", 120)
-        assert "Phase:          Succeeded" in any_release.run("test", "--logs")
-        refused = [each for each in client.list("v1", "events", NAMESPACE) if "PodSecurity" in each["message"]]
-        assert refused == []
-    finally:
-        any_release.remove()
-        gone = {"pod-security.kubernetes.io/enforce": None}
-        client.patch("v1", "namespaces", NAMESPACE, {"metadata": {"labels": gone}}).accepted()

@@ -42,22 +42,6 @@ def seen(pods: Pods, container: Object, **spec: Any) -> Object:
     return printed
 
 
-def test_own_values_follow_ours(pods: Pods) -> None:
-    """The user's folders and libraries are there behind ours."""
-    env = [{"name": "LD_LIBRARY_PATH", "value": "/mine"}, {"name": "LD_PRELOAD", "value": "/opt/own/libown.so"}]
-    printed = seen(pods, share(image=GPU_WITH_PATHS, env=env))
-    assert printed["LD_LIBRARY_PATH"] == f"{FOLDER}:/mine"
-    assert printed["LD_PRELOAD"] == f"{LIBRARY}:/opt/own/libown.so"
-
-
-def test_value_from_a_reference_is_kept(pods: Pods) -> None:
-    """The kubelet resolves it, and it is behind ours."""
-    value_from = {"configMapKeyRef": {"name": CONFIG_MAP, "key": "LD_LIBRARY_PATH"}}
-    printed = seen(pods, share(env=[{"name": "LD_LIBRARY_PATH", "valueFrom": value_from}]))
-    # The same folder, written so that an empty value is none.
-    assert printed["LD_LIBRARY_PATH"].split(":")[1] == "//opt/own/."
-
-
 def test_whole_configmap_as_environment(pods: Pods) -> None:
     """An entry of `env` precedes what `envFrom` brings: the library is loaded whatever the ConfigMap says, and limits."""
     source = {"configMapRef": {"name": CONFIG_MAP}}
@@ -88,14 +72,6 @@ def test_without_a_share_the_image_keeps_its_own(pods: Pods) -> None:
     [printed] = pods.printed(pod)
     assert printed.items() >= IMAGE_ENVIRONMENT.items()
     assert printed["library"] == ""
-
-
-def test_children_of_a_shell_script(pods: Pods) -> None:
-    """What a script starts is limited too, also in the background and behind a pipe."""
-    script = "/program & wait; /program | cat; (cd / && ./program)"
-    pod = pods.create(share(command=["/bin/sh", "-c", script]))
-    pods.finish(pod)
-    assert [each["memory"] for each in pods.printed(pod)] == [3000] * 3
 
 
 def test_no_way_out(pods: Pods, release: Release) -> None:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,21 +105,6 @@ def test_typing(page: Page) -> None:
     page.keyboard.press("Control+a")
     page.keyboard.insert_text(POD.format(key="nvidia.com/gpumem", number=4000))
     expect(status).to_contain_text("pod/typed: changed")
-
-
-def test_every_example(page: Page) -> None:
-    """Each of them can be chosen, and has a result; a mapping is shown where it is written."""
-    example = page.get_by_label("Example")
-    options = [text for text in example.locator("option").all_text_contents() if text != "Your own"]
-    assert len(options) > 30
-    for option in options[::6]:
-        example.select_option(label=option)
-        expect(page.get_by_role("status").first).not_to_have_class("failed")
-        expect(page.locator("#problems li")).to_have_count(0)
-    example.select_option(label="acme")
-    expect(page.get_by_role("tab", name="Mappings")).to_have_attribute("aria-selected", "true")
-    expect(text_of(page, "Mappings")).to_have_value(Path("examples/mappings/acme.yaml").read_text())
-    expect(page.locator("#target option[value=acme]")).to_have_count(1)
 
 
 def test_namespace_target_and_settings(page: Page) -> None:

@@ -142,21 +142,6 @@ async def test_bodies_are_bounded(body: bytes, status: int) -> None:
             assert answer.status == 200
 
 
-async def test_a_slow_body() -> None:
-    """It has its time, as that of a review."""
-
-    async def drops() -> AsyncIterator[bytes]:
-        yield b"{"
-        await asyncio.Event().wait()
-
-    headers = {"Content-Type": "application/json"}
-    async with (
-        serving(limits=Limits(body_time=0.1)) as client,
-        client.post(f"{PATH}answer", data=drops(), headers=headers) as answer,
-    ):
-        assert answer.status == 408
-
-
 class Slow(Playground):
     """Gives as many answers as are released."""
 
@@ -263,22 +248,3 @@ def test_nothing_of_the_page_comes_from_elsewhere() -> None:
     assert re.findall(unsafe, FILES["page.js"]) == []
     assert "@import" not in FILES["page.css"]
     assert "url(" not in FILES["page.css"]
-
-
-def test_the_page_is_small() -> None:
-    """It has no framework, and needs none."""
-    assert len(FILES["page.js"].splitlines()) <= 420
-    assert len(FILES["page.css"].splitlines()) <= 250
-
-
-def test_screenshots() -> None:
-    """Two, each small and for one color scheme, with a text for who does not see them."""
-    page = (ROOT / "docs" / "cli.md").read_text()
-    assert re.findall(r'<img src="images/playground-light\.png" width="\d+" alt="[^"]{40,}"', page)
-    assert "(prefers-color-scheme: dark)" in page
-    for scheme in ("light", "dark"):
-        path = f"images/playground-{scheme}.png"
-        assert path in page
-        image = (ROOT / "docs" / path).read_bytes()
-        assert image.startswith(b"\x89PNG")
-        assert len(image) <= 150_000

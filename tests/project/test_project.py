@@ -48,14 +48,6 @@ def test_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
     }  # fmt: skip
 
 
-def test_wheel_has_the_programs(wheel: Path) -> None:
-    """By the names that users type."""
-    with zipfile.ZipFile(wheel) as packed:
-        (name,) = (name for name in packed.namelist() if name.endswith(".dist-info/entry_points.txt"))
-        programs = packed.read(name).decode().split("\n")[1:-1]
-    assert programs == ["kubectl-vgpu = webhook.cli:kubectl", "vgpu-webhook = webhook.cli:main"]
-
-
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("installer", ["pip", "pipx"])
@@ -198,24 +190,3 @@ def test_no_vendor_in_the_code() -> None:
         for line, text in [*naming(path.read_text(), names), *naming(f"{path.stem} = 0", names)]
     ]
     assert not found
-
-
-@pytest.mark.parametrize(
-    "source, lines",
-    [
-        ('"""Acme, for instance."""\n\n\nclass Form:\n    """Acme\'s."""\n', []),
-        ("count = 1  # acme\n", []),
-        ('option("--to", help="such as acme", epilog=("acme",))\n', []),
-        ('option("--to", default="acme")\n', [1]),
-        ('if vendor == "Acme":\n    pass\n', [1]),
-        ('key = f"acme.io/{word}"\n', [1, 1]),
-        ("def read_acme(pod, *, acme=None): ...\n", [1, 1]),
-        ("from acme import gpu as acme\n", [1, 1, 1]),
-        ("x = pod.acme\n", [1]),
-        ("acmeology = 1\n", []),
-    ],
-)
-def test_vendor_search_sees_code_only(source: str, lines: list[int]) -> None:
-    """The search finds names in strings and identifiers, and passes over docstrings, comments and help texts."""
-    found = naming(source, {"acme", "acme.io"})
-    assert sorted({line for line, _ in found}) == sorted(set(lines))

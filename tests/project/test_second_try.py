@@ -49,16 +49,6 @@ def fails_first(tried):
     assert tried.pop() > 0, "the machine was busy"
 
 
-@pytest.mark.controlplane
-def test_plane(tried):
-    fails_first(tried)
-
-
-@pytest.mark.node
-def test_node(tried):
-    fails_first(tried)
-
-
 @pytest.mark.browser
 class TestBrowser:
     def test_page(self, tried):
@@ -75,54 +65,28 @@ def test_well(tried):
     assert tried == [0]
 
 
-def test_pure(tried):
-    fails_first(tried)
-
-
-@pytest.mark.node
-@pytest.mark.once
-def test_once(tried):
-    fails_first(tried)
-
-
-@pytest.mark.controlplane
-@pytest.mark.faults
-def test_fault(tried):
-    fails_first(tried)
-
-
 @pytest.fixture
 def broken(tried):
     fails_first(tried)
-
-
-@pytest.mark.controlplane
-def test_fixture(broken):
-    pass
 
 
 @pytest.fixture
 def lingers(tried):
     yield
     fails_first(tried)
-
-
-@pytest.mark.controlplane
-def test_end(lingers):
-    pass
 '''
-TRIED = {
-    "plane": 2,
-    "node": 2,
-    "page": 2,
-    "always": 2,
-    "well": 1,
-    "pure": 1,
-    "once": 1,
-    "fault": 1,
-    "fixture": 2,
-    "end": 2,
+MORE = {
+    "plane(tried)": ["controlplane"],
+    "node(tried)": ["node"],
+    "pure(tried)": [],
+    "once(tried)": ["node", "once"],
+    "fault(tried)": ["controlplane", "faults"],
+    "fixture(broken)": ["controlplane"],
+    "end(lingers)": ["controlplane"],
 }
+"""More of these, by their marks."""
+TWICE = {"plane", "node", "page", "always", "fixture", "end"}
+ONCE = {"well", "pure", "once", "fault"}
 
 
 @pytest.mark.parametrize("shared", [[], ["-n", "2", "--dist", "loadgroup"]], ids=["alone", "shared"])
@@ -132,9 +96,16 @@ def test_who_is_tried_again(pytester: pytest.Pytester, shared: list[str]) -> Non
     pytester.makeini(INI)
     folder = pytester.mkdir("tests") / "controlplane"
     folder.mkdir()
-    (folder / "test_tries.py").write_text(TESTS)
+    text = TESTS
+    for name, marks in MORE.items():
+        body = "fails_first(tried)" if "tried" in name else "pass"
+        text += "".join(f"@pytest.mark.{mark}\n" for mark in marks) + f"def test_{name}:\n    {body}\n"
+    (folder / "test_tries.py").write_text(text)
     result = pytester.runpytest_subprocess(*shared)
-    assert {path.stem.removeprefix("test_"): len(path.read_text()) for path in folder.glob("*.tried")} == TRIED
+    assert {path.stem.removeprefix("test_"): len(path.read_text()) for path in folder.glob("*.tried")} == {
+        **dict.fromkeys(TWICE, 2),
+        **dict.fromkeys(ONCE, 1),
+    }
     outcomes = result.parseoutcomes()
     assert (outcomes["failed"], outcomes["rerun"]) == (4, 6), outcomes
     file = "tests/controlplane/test_tries.py"
