@@ -3,88 +3,27 @@
 Each says beside its documents what they mean for the oracle, by hand.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 from tests.fuzz.oracle.keys import Cluster
-from tests.fuzz.oracle.meaning import ALL, GIB, MIB, Amount
+from tests.fuzz.oracle.meaning import MIB, Amount
 from tests.mapping.vendors import unprobed
+from tests.yaml_text import load_yaml
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model.policy import Policy
 
 Defaults = Mapping[str, int | Amount]
 
-CONFIGURED = """
-{extends: baidu, variables: {model: {write: a10_24g}}}
----
-{extends: mig, variables: {profile: {write: [1g.10gb, 2g.20gb, 3g.40gb, 7g.80gb]}}}
----
-{extends: ascend, variables: {chip: {write: 910B2}}}
----
-{extends: cambricon, keys: {vmemory: {unit: 256Mi}}}
-"""
-"""What makes targets of the vendors that need a cluster's key for it."""
-PLACING = """
----
-extends: nvidia
-ownedBy: ["system:serviceaccount:hami:scheduler"]
-place:
-  runtimeClassName: nvidia
-  nodeSelector: {p.example.com/selector: "1"}
-  tolerations: [{key: gpu, operator: Exists, effect: NoSchedule}]
-  labels: {p.example.com/label: "1"}
-  annotations: {p.example.com/annotation: "1"}
----
-extends: aliyun
-place: {tolerations: [{key: gpu, operator: Exists, effect: NoSchedule}], labels: {p.example.com/label: "1"}}
-"""
-"""Everything that a mapping can place."""
-COPIED = """
----
-extends: nvidia
-shim:
-  delivery:
-  - image: {volume: vgpu-shim, reference: registry.example/shim, mountPath: /usr/local/vgpu-shim}
-  - emptyDir:
-      volume: vgpu-shim
-      sizeLimit: 16Mi
-      image: registry.example/shim
-      command: [/copy, /usr/local/vgpu-shim]
-      mountPath: /usr/local/vgpu-shim
-"""
-"""Deliveries that no level of Pod Security forbids."""
-LOADED = """
----
-extends: nvidia
-shim:
-  architectures: [amd64, arm64]
-  files: [other.so]
-  units: {memory: 1Ki, cores: 1%}
-  libraryPath: {prefix: [/usr/local/vgpu-shim], imageDefault: [], ifUnset: leave}
-  preload: {prefix: [/usr/local/vgpu-shim/libvgpu.so], file: ld.so.preload}
-  env: {CUDA_DEVICE_MEMORY_LIMIT: "{memory}k", "CUDA_DEVICE_MEMORY_LIMIT_{index}": "{memory}k"}
-  delivery:
-  - hostPath: {volume: vgpu-shim, path: "/opt/{arch}", type: Directory, mountPath: /usr/local/vgpu-shim}
-  - emptyDir:
-      volume: vgpu-shim
-      sizeLimit: 16Mi
-      image: "registry.example/shim:{arch}"
-      folder: "/opt/{arch}"
-      mountPath: /usr/local/vgpu-shim
-"""
-"""A library of each architecture, loaded into every program, with a limit for each device, too."""
-AUDITING = """
----
-extends: nvidia
-shim:
-  libraryPath: {prefix: [/usr/local/vgpu-shim], imageDefault: [], variable: SHIM_PATH}
-  audit: {files: [/usr/local/vgpu-shim/audit.so]}
-"""
-"""A library that the loader asks about symbols, and that extends the search path itself."""
+_TABLES: Mapping[str, Any] = load_yaml((Path(__file__).parent / "policies.yaml").read_text())
+_DOCUMENTS: Mapping[str, str] = _TABLES["documents"]
+CONFIGURED, COPIED, LOADED, AUDITING = (_DOCUMENTS[name] for name in ("configured", "copied", "loaded", "auditing"))
 NVIDIA_DEFAULTS: Defaults = {"devices": 1, "memory": ("size", 5000 * MIB)}
 BUILT_IN_DEFAULTS: Mapping[str, Defaults] = {"nvidia": NVIDIA_DEFAULTS, "vgpu-manager": {"devices": 1}}
-CARDS = {"A100": 40 * GIB, "T4": 15109 * MIB}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,172 +62,26 @@ class Setup:
     largest_node: int | None = None
 
 
-def _owned(name: str, vendor: str, **units: int | None) -> Cluster:
-    return Cluster({name: vendor}, {"cambricon": 256 * MIB, **units})
+def _setup(row: Mapping[str, Any]) -> Setup:
+    """What a row of the table says."""
+    made = dict(row)
+    if "mappings" in made:
+        made["mappings"] = "---\n".join(_DOCUMENTS.get(text, text + "\n") for text in made["mappings"])
+    made["settings"] = json.dumps(made.get("settings", {}))
+    cluster = {"units": {"cambricon": 256 * MIB}, **made.get("cluster", {})}
+    made["cluster"] = Cluster(**{**cluster, "moore_threads": tuple(cluster.get("moore_threads", (96,)))})
+    if "defaults" in made:
+        made["defaults"] = {
+            vendor: {key: tuple(value) if isinstance(value, list) else value for key, value in defaults.items()}
+            for vendor, defaults in made["defaults"].items()
+        }
+    for name, kind in (("drops", frozenset), ("served", frozenset), ("unit", tuple)):
+        if name in made:
+            made[name] = kind(made[name])
+    return Setup(**made)
 
 
-_CARDS = "{cards: {A100: 40Gi, T4: 15109Mi}, "
-SETUPS: tuple[Setup, ...] = (
-    Setup("built-in", mappings="", cluster=Cluster()),
-    Setup("configured"),
-    Setup("target nvidia, devices", settings=_CARDS + "target: nvidia}", target="nvidia", cards=CARDS),
-    Setup(
-        "target aliyun, nodes by affinity, claims permitted",
-        settings="{target: aliyun, nodeName: affinity, resourceClaims: warn}",
-        target="aliyun",
-        claims_permitted=True,
-    ),
-    Setup(
-        "target volcano, MTT S5000",
-        mappings=CONFIGURED + "---\n{extends: mthreads, variables: {model: {write: s5000}}}\n",
-        settings="{target: volcano, podSecurityDefault: baseline}",
-        cluster=Cluster(units={"cambricon": 256 * MIB}, moore_threads=(160,)),
-        target="volcano",
-    ),
-    Setup(
-        "gpushare active, vcuda the target",
-        settings=_CARDS + "owners: {aliyun.com/gpu-mem: gpushare}, target: vcuda}",
-        cluster=_owned("aliyun.com/gpu-mem", "gpushare"),
-        target="vcuda",
-        cards=CARDS,
-    ),
-    Setup(
-        "gpushare active in MiB, nvidia's defaults large",
-        mappings=CONFIGURED
-        + "---\n{extends: gpushare, keys: {gpu-mem: {unit: 1Mi}}, drop: [cores]}\n"
-        + "---\n{extends: nvidia, defaults: {devices: 2, memory: all, cores: 30}}\n",
-        settings="{owners: {aliyun.com/gpu-mem: gpushare}}",
-        cluster=_owned("aliyun.com/gpu-mem", "gpushare", gpushare=MIB),
-        defaults={**BUILT_IN_DEFAULTS, "nvidia": {"devices": 2, "memory": ALL, "cores": ("percent", 30)}},
-        drops=frozenset({"gpushare"}),
-    ),
-    Setup(
-        "whole devices active", settings="{owners: {nvidia.com/gpu: whole}}", cluster=_owned("nvidia.com/gpu", "whole")
-    ),
-    Setup(
-        "whole devices active and the target",
-        settings="{owners: {nvidia.com/gpu: whole}, target: whole, nodeName: affinity}",
-        cluster=_owned("nvidia.com/gpu", "whole"),
-        target="whole",
-    ),
-    Setup(
-        "slices of one size active",
-        mappings=CONFIGURED + "---\n{extends: mig-single, variables: {profile: {write: 1g.10gb, model: A100-80}}}\n",
-        settings="{owners: {nvidia.com/gpu: mig-single}}",
-        cluster=Cluster({"nvidia.com/gpu": "mig-single"}, {"cambricon": 256 * MIB}, "1g.10gb"),
-    ),
-    Setup(
-        "mps active, vke the target",
-        settings="{owners: {nvidia.com/gpu.shared: mps}, target: vke}",
-        cluster=_owned("nvidia.com/gpu.shared", "mps"),
-        target="vke",
-    ),
-    Setup(
-        "odd defaults, nothing denied lightly",
-        mappings=CONFIGURED
-        + "---\n{extends: nvidia, defaults: {memory: 5001Ki, cores: 33}, privileged: allow, place: {conflict: override}}\n"
-        + "---\n{extends: vcuda, defaults: {memory: 1Mi, cores: 10}}\n"
-        + "---\n{extends: volcano, place: {conflict: deny}}\n",
-        defaults={
-            **BUILT_IN_DEFAULTS,
-            "nvidia": {"memory": ("size", 5001 * 1024), "cores": ("percent", 33)},
-            "vcuda": {"memory": ("size", MIB), "cores": ("percent", 10)},
-        },
-    ),
-    Setup(
-        "the device plugin's shim, no defaults, translated by their mappings",
-        mappings=CONFIGURED
-        + "---\n{extends: nvidia, shim: {mode: plugin}, defaults: {devices: 0, memory: 0}}\n"
-        + "---\n{extends: aliyun, translateTo: nvidia}\n---\n{extends: koordinator, translateTo: volcano}\n"
-        + "---\n{extends: kai, drop: [cores]}\n",
-        defaults={"vgpu-manager": {"devices": 1}},
-        translate={"aliyun": "nvidia", "koordinator": "volcano"},
-        drops=frozenset({"kai"}),
-    ),
-    Setup(
-        "stripped variables, a limit or nothing",
-        mappings=CONFIGURED
-        + "---\nextends: nvidia\nshim: {unmet: deny}\nguard:\n"
-        + '- {env: NVIDIA_VISIBLE_DEVICES, unless: [void, none, ""], whole: true, hides: true, action: strip}\n'
-        + "- {env: CUDA_DISABLE_CONTROL, lifts: truthy, action: strip}\n"
-        + "- {env: GPU_CORE_UTILIZATION_POLICY, lifts: [disable], action: strip}\n"
-        + '- {env: ["CUDA_DEVICE_*_LIMIT*", CUDA_REDIRECT], unless: [], action: strip}\n- {list: hami-core}\n'
-        + "- {list: nvidia-runtime}\n- {list: preload}\n- {list: node}\n",
-        settings="{target: nvidia, largestDevice: 192Gi, largestNode: 12}",
-        largest_device=192 * 1024**3,
-        largest_node=12,
-        target="nvidia",
-    ),
-    Setup(
-        "percent of a device for Cambricon, qgpu the target",
-        mappings=CONFIGURED.replace("256Mi", "1%"),
-        settings=_CARDS + "target: qgpu}",
-        cluster=Cluster(units={"cambricon": None}),
-        target="qgpu",
-        cards=CARDS,
-    ),
-    Setup("target kai", settings="{target: kai}", target="kai"),
-    Setup(
-        "target nvidia, everything placed, a scheduler's marks its own",
-        mappings=CONFIGURED + PLACING,
-        settings=_CARDS + "target: nvidia}",
-        target="nvidia",
-        cards=CARDS,
-    ),
-    Setup(
-        "target kai, MTT S4000 and S5000",
-        mappings=CONFIGURED + "---\n{extends: mthreads, variables: {model: {write: s4000-s5000}}}\n",
-        settings="{target: kai}",
-        cluster=Cluster(units={"cambricon": 256 * MIB}, moore_threads=(96, 160)),
-        target="kai",
-    ),
-    Setup(
-        "counts alone are whole, target nvidia",
-        settings=_CARDS + "target: nvidia, bareDevices: whole}",
-        target="nvidia",
-        cards=CARDS,
-        whole=True,
-    ),
-    Setup(
-        "counts alone are whole, target kai, volcano and amd served",
-        settings="{target: kai, bareDevices: whole, served: [volcano, amd]}",
-        target="kai",
-        whole=True,
-        served=frozenset({"volcano", "amd"}),
-    ),
-    Setup(
-        "volcano, slices and Intel's devices served, no target",
-        settings="{served: [volcano, mig, intel]}",
-        served=frozenset({"volcano", "mig", "intel"}),
-    ),
-    Setup("counts alone are whole, no target", settings="{bareDevices: whole}", whole=True),
-    Setup(
-        "a shim that an image brings, target nvidia",
-        mappings=CONFIGURED + COPIED,
-        settings="{target: nvidia, podSecurityDefault: restricted}",
-        target="nvidia",
-    ),
-    Setup(
-        "a shim that an init container copies, target nvidia",
-        mappings=CONFIGURED + COPIED,
-        settings="{target: nvidia, podSecurityDefault: restricted, imageVolumes: false}",
-        target="nvidia",
-    ),
-    Setup(
-        "a shim of each architecture, target nvidia, devices",
-        mappings=CONFIGURED + LOADED,
-        settings=_CARDS + "target: nvidia}",
-        target="nvidia",
-        cards=CARDS,
-        unit=(1024, "k"),
-    ),
-    Setup(
-        "a shim that audits, target nvidia",
-        mappings=CONFIGURED + AUDITING,
-        settings="{target: nvidia}",
-        target="nvidia",
-    ),
-)
+SETUPS = tuple(_setup(row) for row in _TABLES["setups"])
 
 
 @cache
