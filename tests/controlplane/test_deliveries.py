@@ -1,6 +1,7 @@
 """Every delivery of the shim under every level of Pod Security, as a real API server admits them."""
 
 import itertools
+import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -20,35 +21,9 @@ DELIVERIES = ("hostPath", "image", "emptyDir", "csi")
 SELECTED = {"tests.example/deliveries": "enabled"}
 """Other tests have the usual label for a webhook of their own."""
 FOLDER = "/usr/local/vgpu-shim"
-MAPPING = f"""
-extends: nvidia
-shim:
-  delivery:
-  - hostPath: {{volume: vgpu-shim, path: {FOLDER}, type: Directory, mountPath: {FOLDER}}}
-  - image: {{volume: vgpu-shim, reference: registry.example/shim:v1, subPath: lib, mountPath: {FOLDER}}}
-  - emptyDir:
-      volume: vgpu-shim
-      sizeLimit: 16Mi
-      image: registry.example/shim:v1
-      command: [/copy, /lib, {FOLDER}]
-      mountPath: {FOLDER}
-  - csi: {{volume: vgpu-shim, driver: shim.csi.example, attributes: {{version: v1}}, mountPath: {FOLDER}}}
-"""
-LIMITED = {
-    "apiVersion": "v1",
-    "kind": "LimitRange",
-    "metadata": {"name": "limited"},
-    "spec": {
-        "limits": [
-            {
-                "type": "Container",
-                "default": {"ephemeral-storage": "1Gi"},
-                "min": {"cpu": "10m", "memory": "16Mi"},
-                "max": {"cpu": "4", "memory": "8Gi"},
-            }
-        ]
-    },
-}
+LIMIT = {"type": "Container", "default": {"ephemeral-storage": "1Gi"}}
+LIMIT |= {"min": {"cpu": "10m", "memory": "16Mi"}, "max": {"cpu": "4", "memory": "8Gi"}}
+LIMITED = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limited"}, "spec": {"limits": [LIMIT]}}
 """With a default that is added to each container, also to what the webhook adds."""
 
 
@@ -81,7 +56,7 @@ def delivering(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFac
     """A control plane with a webhook whose mapping has every delivery."""
     folder: Path = tmp_path_factory.mktemp("deliveries")
     (folder / "mappings").mkdir()
-    (folder / "mappings" / "nvidia.yaml").write_text(MAPPING)
+    shutil.copy(Path(__file__).parent / "deliveries.yaml", folder / "mappings" / "nvidia.yaml")
     namespaces = [namespace(*each) for each in itertools.product(LEVELS, (*DELIVERIES, None))]
     (folder / "settings.yaml").write_text(f"optInLabel: {next(iter(SELECTED))}\n")
     (folder / "namespaces.yaml").write_text(yaml.safe_dump_all(namespaces))

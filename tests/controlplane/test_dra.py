@@ -4,10 +4,12 @@ The driver's part, its ResourceSlices, is written by hand; the scheduler and the
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.yaml_text import load_yaml
 from webhook.cluster.claims import RESOURCE
 from webhook.labels import CLAIM, ENABLED, TARGET
 
@@ -29,23 +31,9 @@ GROUP = "resource.k8s.io/v1"
 DRIVER = "hami-core-gpu.project-hami.io"
 NODE = "dra-node"
 CARD_GIB = 80
-
-REQUESTS: dict[str, dict[str, Any]] = {
-    "nvidia": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 4096, "nvidia.com/gpucores": 30},
-    "volcano": {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 4096, "volcano.sh/vgpu-cores": 30},
-    "vcuda": {"tencent.com/vcuda-core": 30, "tencent.com/vcuda-memory": 16},
-    "koordinator": {
-        "koordinator.sh/gpu.shared": 1,
-        "koordinator.sh/gpu-memory": "4Gi",
-        "koordinator.sh/gpu-core": 30,
-    },
-    "vgpu-manager": {"nvidia.com/vgpu-number": 1, "nvidia.com/vgpu-memory": 4096, "nvidia.com/vgpu-cores": 30},
-    "elastic-gpu": {"elasticgpu.io/gpu-core": 30, "elasticgpu.io/gpu-memory": 4096},
-    "vke": {"vke.volcengine.com/mgpu-core": 30, "vke.volcengine.com/mgpu-memory": 4096},
-    "qgpu": {"tke.cloud.tencent.com/qgpu-core": 30, "tke.cloud.tencent.com/qgpu-memory": 4},
-    "cce": {"volcano.sh/gpu-mem.128Mi": 32, "volcano.sh/gpu-core.percentage": 30},
-}
-"""4 GiB and 30 % of the cores of one device, in the keys of each."""
+_TABLES: dict[str, Any] = load_yaml((Path(__file__).parent / "dra.yaml").read_text())
+REQUESTS: dict[str, dict[str, Any]] = _TABLES["requests"]
+WHOLE: dict[str, dict[str, Any]] = _TABLES["whole"]
 
 
 def pod(name: str, *limits: dict[str, Any], **metadata: Any) -> Object:
@@ -249,19 +237,6 @@ def test_what_exceeds_the_card_waits(plane: ControlPlane) -> None:
     assert consumed(plane, bound(plane, "second")) == [{"cores": "30", "memory": "50Gi"}]
 
 
-WHOLE: dict[str, dict[str, Any]] = {
-    "nvidia": {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 100, "nvidia.com/gpucores": 100},
-    "vcuda": {"tencent.com/vcuda-core": 100},
-    "koordinator": {"koordinator.sh/gpu": 100},
-    "vgpu-manager": {"nvidia.com/vgpu-number": 1, "nvidia.com/vgpu-cores": 100},
-    "elastic-gpu": {"elasticgpu.io/gpu-core": 100},
-    "vke": {"vke.volcengine.com/mgpu-core": 100},
-    "qgpu": {"tke.cloud.tencent.com/qgpu-core": 100},
-    "volcano": {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-cores": 100},
-}
-"""One whole device, in the keys of each."""
-
-
 def test_a_whole_device(plane: ControlPlane) -> None:
     """In any keys: nobody else gets a part of it, until it is free again."""
     plane.client.create(pod("whole", WHOLE["vcuda"]), TEAM).accepted()
@@ -283,27 +258,13 @@ def test_no_limit_of_cores_takes_none(plane: ControlPlane) -> None:
         assert consumed(plane, bound(plane, name)) == [{"cores": "0", "memory": "4Gi"}]
 
 
-SELECTS = [
-    {"nvidia.com/use-gputype": "H100,NVIDIA-a100"},
-    {"nvidia.com/nouse-gputype": "V100,H100"},
-    {"nvidia.com/use-gpuuuid": "GPU-0,GPU-7"},
-    {"nvidia.com/nouse-gpuuuid": "GPU-7"},
-]
-SELECTS_OTHERS = [
-    {"nvidia.com/use-gputype": "H100"},
-    {"nvidia.com/nouse-gputype": "a100-sxm4"},
-    {"nvidia.com/use-gpuuuid": "GPU-7"},
-    {"nvidia.com/nouse-gpuuuid": "GPU-7,GPU-0"},
-]
-
-
 def test_devices_that_a_pod_selects(plane: ControlPlane) -> None:
     """By parts of the model's name and by uuid: the card, or others, which there are none of."""
-    for number, annotations in enumerate(SELECTS):
+    for number, annotations in enumerate(_TABLES["selects"]):
         plane.client.create(pod(f"on-{number}", REQUESTS["nvidia"], annotations=annotations), TEAM).accepted()
         if number < 3:  # With 30 % of the cores each; the scheduler does not keep to the order of creation.
             bound(plane, f"on-{number}")
-    for number, annotations in enumerate(SELECTS_OTHERS):
+    for number, annotations in enumerate(_TABLES["selects_others"]):
         plane.client.create(pod(f"off-{number}", REQUESTS["nvidia"], annotations=annotations), TEAM).accepted()
         wait_pending(plane, f"off-{number}")
     plane.client.delete("v1", "pods", "on-0", TEAM)

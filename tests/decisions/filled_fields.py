@@ -51,26 +51,8 @@ LATER: Final[dict[tuple[type, str], Any]] = {
 """What undecoded fields are decoded into when they are needed."""
 
 TOKENS: Final = (
-    "a",
-    "1",
-    "$(A)",
-    "$$(",
-    ":",
-    ";",
-    ",",
-    " ",
-    "/",
-    "/../",
-    "-a",
-    "=",
-    "*",
-    "~",
-    "{",
-    "\\",
-    "\u00e9",
-    "\n",
-    "x::",
-    "1e",
+    *("a", "1", "$(A)", "$$(", ":", ";", ",", " ", "/", "/../", "-a"),
+    *("=", "*", "~", "{", "\\", "\u00e9", "\n", "x::", "1e"),
 )
 """What texts are made of: signs with a meaning for some step, and letters."""
 

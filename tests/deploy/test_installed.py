@@ -1,11 +1,13 @@
 """An installed release, as far as it can be tried without a node: what it has no right to, what no upgrade can change."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.controlplane.client import Client
 from tests.controlplane.plane import ControlPlane
+from tests.yaml_text import load_yaml
 
 from .charts import INJECT, RELEASE, REQUIRED, Chart
 from .helm import HelmError
@@ -14,9 +16,6 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.once("rights")]
 
 NAMESPACE = "gpu-installed"
 OTHER = "kube-public"
-GROUP = "admissionregistration.k8s.io/v1"
-KIND = "mutatingwebhookconfigurations"
-REGISTRATION = "00-vgpu-webhook"
 
 
 @pytest.fixture(scope="module")
@@ -28,36 +27,7 @@ def where(helm: Chart, control_plane: ControlPlane) -> Iterator[list[str]]:
     helm.run("uninstall", RELEASE, *options)
 
 
-REFUSED = [
-    ("GET", f"/api/v1/namespaces/{NAMESPACE}/secrets"),
-    ("GET", f"/api/v1/namespaces/{NAMESPACE}/secrets/sh.helm.release.v1.vgpu-webhook.v1"),
-    ("GET", "/api/v1/secrets"),
-    ("GET", "/api/v1/namespaces/kube-system/secrets/vgpu-webhook-certificates"),
-    ("DELETE", f"/api/v1/namespaces/{NAMESPACE}/secrets/vgpu-webhook-certificates"),
-    ("GET", "/api/v1/namespaces/kube-system/configmaps"),
-    ("GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps/vgpu-webhook-settings"),
-    ("PUT", f"/api/v1/namespaces/{NAMESPACE}/configmaps/vgpu-webhook-settings"),
-    ("DELETE", f"/api/v1/namespaces/{NAMESPACE}/configmaps/vgpu-webhook-last-good"),
-    ("POST", f"/api/v1/namespaces/{OTHER}/configmaps"),
-    ("GET", "/api/v1/pods"),
-    ("GET", f"/api/v1/namespaces/{OTHER}/pods"),
-    ("GET", f"/api/v1/namespaces/{NAMESPACE}/pods/any"),
-    ("POST", f"/api/v1/namespaces/{NAMESPACE}/pods"),
-    ("PATCH", f"/api/v1/namespaces/{OTHER}"),
-    ("GET", "/api/v1/nodes"),
-    ("DELETE", f"/api/v1/namespaces/{OTHER}/events/any"),
-    ("GET", "/apis/apps/v1/replicasets"),
-    ("GET", f"/apis/apps/v1/namespaces/{OTHER}/deployments/any"),
-    ("GET", f"/apis/{GROUP}/{KIND}"),
-    ("GET", f"/apis/{GROUP}/{KIND}/another"),
-    ("PUT", f"/apis/{GROUP}/{KIND}/another"),
-    ("DELETE", f"/apis/{GROUP}/{KIND}/{REGISTRATION}"),
-    ("GET", f"/apis/{GROUP}/validatingwebhookconfigurations"),
-    ("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/cluster-admin"),
-    ("PATCH", "/apis/rbac.authorization.k8s.io/v1/clusterroles/vgpu-webhook"),
-    ("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"),
-    ("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/vgpu-webhook/token"),
-]
+REFUSED: list[tuple[str, str]] = load_yaml((Path(__file__).parent / "refused.yaml").read_text())
 """What least rights exclude. That all of those that are granted are used: `tests/node/test_rights.py`."""
 
 

@@ -1,9 +1,13 @@
 """What Helm prints after an installation: where it leads, and what it says will change."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 
 from tests.controlplane.client import Object
+from tests.naming import each_of
+from tests.yaml_text import load_yaml
 from webhook.mapping.load import builtin
 
 from .charts import REQUIRED, Chart
@@ -11,11 +15,8 @@ from .charts import REQUIRED, Chart
 pytestmark = pytest.mark.controlplane
 
 
-NO_SIZE = "without a size means what the mapping specifies there, because no size is filled in"
-
-
 def notes(helm: Chart, values: Object, *more: str) -> str:
-    """What is printed for some values, on one line; by the command itself: test_release.py."""
+    """What is printed for some values, on one line."""
     return " ".join(helm.notes(yaml.safe_dump(values), *REQUIRED, *more).split())
 
 
@@ -26,43 +27,11 @@ def test_audit_comes_first(helm: Chart) -> None:
     assert "docs/start.md" in printed
 
 
-@pytest.mark.parametrize(
-    "values, sentence",
-    [
-        ({}, "without a size it is a share with 5000Mi of memory (mappings.nvidia.defaults.memory). If pods"),
-        ({"mappings": {"nvidia": {"defaults": {"memory": "8Gi"}}}}, "it is a share with 8Gi of memory"),
-        ({"settings": {"target": "nvidia"}}, "(mappings.nvidia.defaults.memory). If pods"),
-        ({"settings": {"target": "volcano"}}, "defaults.memory), and is written in the keys of volcano. If pods"),
-        (
-            {"settings": {"owners": {"nvidia.com/gpu": "whole"}}},
-            "nvidia.com/gpu: 1 stays a whole GPU there (settings.owners).",
-        ),
-        ({"mappings": {"nvidia": {"defaults": None}}}, f"{NO_SIZE} (mappings.nvidia.defaults.memory). docs"),
-        (
-            {"mappings": {"nvidia": {"defaults": {"memory": None}}}},
-            f"{NO_SIZE} (mappings.nvidia.defaults.memory). docs",
-        ),
-        (
-            {"mappings": {"nvidia": {"defaults": {"memory": "all"}}}},
-            "nvidia.com/gpu: 1 without a size requests all memory there (mappings.nvidia.defaults.memory).",
-        ),
-        ({"mappings": {"nvidia": {"defaults": {}}}}, "it is a share with 5000Mi of memory"),
-        ({"mappings": {"nvidia": {"defaults": {"cores": 10}}}}, "it is a share with 5000Mi of memory"),
-        (
-            {"mappings": {"nvidia": {"inactive": True}}},
-            "inactive (mappings.nvidia.inactive): nvidia.com/gpu is not read",
-        ),
-        (
-            {"mappings": {"nvidia": {"inactive": True}}, "settings": {"owners": {"nvidia.com/gpu": "nvidia"}}},
-            "it is a share with 5000Mi of memory",
-        ),
-        ({"settings": {"owners": {"nvidia.com/gpu": "kai"}}}, "nvidia.com/gpu: 1 is read as a request of kai there"),
-    ],
-)
-def test_what_becomes_of_a_whole_gpu(helm: Chart, values: Object, sentence: str) -> None:
+@each_of("told", load_yaml((Path(__file__).parent / "notes.yaml").read_text()))
+def test_what_becomes_of_a_whole_gpu(helm: Chart, told: Object) -> None:
     """The request that most pods have: whether it changes is said before the first pod is changed."""
-    printed = notes(helm, values)
-    assert sentence in printed
+    printed = notes(helm, told["values"])
+    assert told["sentence"] in printed
     assert "docs/behavior.md#filling-in" in printed
 
 

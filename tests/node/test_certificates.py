@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from certs.x509 import Pair, issue, make_ca
-from tests.controlplane.client import Object
+from tests.controlplane.client import Object, definition
 from tests.controlplane.objects import namespace
 from tests.deploy.charts import RELEASE
 from tests.waiting import PATIENCE
@@ -100,23 +100,9 @@ def test_from_a_secret(absent: Release) -> None:
 @pytest.fixture
 def cert_manager(cluster: Cluster) -> Iterator[None]:
     """The kinds of cert-manager; the test does its work."""
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-    }
     for kind in ("Issuer", "Certificate"):
-        plural = f"{kind.lower()}s"
-        names = {"kind": kind, "plural": plural, "singular": kind.lower()}
-        definition = {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{plural}.cert-manager.io"},
-            "spec": {"group": "cert-manager.io", "scope": "Namespaced", "names": names, "versions": [version]},
-        }
-        cluster.client.create(definition).accepted()
-        path = f"/apis/cert-manager.io/v1/{plural}"
+        cluster.client.create(definition("cert-manager.io/v1", kind)).accepted()
+        path = f"/apis/cert-manager.io/v1/{kind.lower()}s"
         cluster.wait_until(lambda path=path: cluster.client.call("GET", path).status == 200, f"{kind} served")  # type: ignore[misc]
     yield
     for plural in ("issuers", "certificates"):

@@ -104,41 +104,9 @@ def test_mistakes_have_their_place(texts: dict[str, str], told: str) -> None:
     assert told in problems(**texts)[0]
 
 
-TEMPLATES = """\
-kind: Namespace
----
-apiVersion: batch.volcano.sh/v1alpha1
-kind: Job
-metadata: {name: a}
-spec:
-  nvidia.com/gpu: 1
-  tasks:
-  - name: first
-    template:
-      spec:
-        containers:
-        - name: c
-          resources:
-            limits:
-              nvidia.com/gpumemory: 1
-  - name: second
-    template:
-      spec:
-        nvidia.com/gpu: 1
-        containers:
-        - name: c
-          resources:
-            limits:
-              nvidia.com/gpu: 1
-              nvidia.com/gpumem: null
-        - name: d
-          resources: {limits: {nvidia.com/gpumemory: 1}}
-"""
-
-
 def test_findings_have_their_line() -> None:
     """Denials of several pods, requests outside of pods, keys in wrong places, and amounts without a value."""
-    (job,) = answered(manifest=TEMPLATES)["objects"]
+    (job,) = answered(manifest=(Path(__file__).parent / "templates.yaml").read_text())["objects"]
     found = {(each["level"], each["line"]): each["text"] for each in job["findings"]}
     assert [line for level, line in found if level == "error"] == [16, 28]
     assert "spec.nvidia.com/gpu" in found["warning", 7]

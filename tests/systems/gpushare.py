@@ -15,12 +15,7 @@ from .shapes import DEVICE_MIB, DEVICES, Share
 MEMORY = "aliyun.com/gpu-mem"
 DEVICE_GIB = DEVICE_MIB // 1024
 PREFIX = "ALIYUN_COM_GPU_MEM_"
-EXTENDER: Final = {
-    "filterVerb": "filter",
-    "bindVerb": "bind",
-    "nodeCacheCapable": True,
-    "managedResources": [{"name": MEMORY, "ignoredByScheduler": False}],
-}
+EXTENDER: Final = {"managedResources": [{"name": MEMORY, "ignoredByScheduler": False}]}
 
 
 @contextmanager

@@ -37,9 +37,6 @@ DEVICES: Final = {
 EXTENDER: Final = {
     "enableHTTPS": True,
     "tlsConfig": {"insecure": True},
-    "filterVerb": "filter",
-    "bindVerb": "bind",
-    "nodeCacheCapable": True,
     "weight": 1,
     "httpTimeout": "30s",
     "managedResources": [{"name": name, "ignoredByScheduler": True} for name in NAMES.values()],

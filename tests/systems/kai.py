@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.controlplane.beside import beside
-from tests.controlplane.client import Object
+from tests.controlplane.client import Object, definition
 from tests.controlplane.processes import free_ports
 
 from .place import UUIDS, Place, Running, System, pods_webhook, requesting
@@ -17,10 +17,10 @@ from .shapes import DEVICE_MIB, DEVICES, Share
 
 GROUP: Final = "scheduling.run.ai"
 KINDS: Final = (
-    ("Topology", "topologies", "kai.scheduler", "v1alpha1", "Cluster"),
-    ("Queue", "queues", GROUP, "v2", "Cluster"),
-    ("PodGroup", "podgroups", GROUP, "v2alpha2", "Namespaced"),
-    ("BindRequest", "bindrequests", GROUP, "v1alpha2", "Namespaced"),
+    ("kai.scheduler/v1alpha1", "Topology", "Cluster"),
+    (f"{GROUP}/v2", "Queue", "Cluster"),
+    (f"{GROUP}/v2alpha2", "PodGroup", "Namespaced"),
+    (f"{GROUP}/v1alpha2", "BindRequest", "Namespaced"),
 )
 CLASSES: Final = {"train": 50, "build": 100, "inference": 125}
 RESERVATIONS: Final = "kai-resource-reservation"
@@ -42,8 +42,10 @@ PLUGINS: Final = (
 def start(place: Place) -> Iterator[Running]:
     """Run it with its kinds, and the queues and priority classes of its chart, and GPU sharing switched on."""
     program, kubeconfig = place.programs, f"--kubeconfig={place.plane.kubeconfig}"
-    for names in KINDS:
-        place.created(_definition(*names))
+    for version, named, scope in KINDS:
+        made = definition(version, named, scope=scope)
+        made["spec"]["versions"][0]["subresources"] = {"status": {}}
+        place.created(made)
     # Of every namespace, by the controller manager; its scheduler waits for what pods mount.
     ca = {"name": "kube-root-ca.crt", "namespace": place.namespace}
     place.created({"apiVersion": "v1", "kind": "ConfigMap", "metadata": ca, "data": {"ca.crt": ""}})
@@ -99,20 +101,6 @@ def _configuration(place: Place) -> str:
     actions = "actions: allocate,consolidation,reclaim,preempt,stalegangeviction\n"
     file.write_text(f"{actions}tiers:\n- plugins:\n{names}{placement}")
     return str(file)
-
-
-def _definition(kind: str, plural: str, group: str, version: str, scope: str) -> Object:
-    """A kind that keeps whatever its programs write."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    spec = {
-        "group": group,
-        "names": {"kind": kind, "plural": plural},
-        "scope": scope,
-        "versions": [{**served, "subresources": {"status": {}}}],
-    }
-    api = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
-    return {**api, "metadata": {"name": f"{plural}.{group}"}, "spec": spec}
 
 
 def _queue(name: str, above: Object) -> Object:

@@ -139,7 +139,7 @@ class Place:
             "leaderElection": {"leaderElect": False},
             "clientConnection": {"kubeconfig": str(self.plane.kubeconfig)},
             "profiles": [{"schedulerName": name}],
-            "extenders": [extender],
+            "extenders": [{"filterVerb": "filter", "bindVerb": "bind", "nodeCacheCapable": True, **extender}],
         }
         file = self.folder / "scheduler.json"
         file.write_text(json.dumps(configuration))

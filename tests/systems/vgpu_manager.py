@@ -15,10 +15,7 @@ from .shapes import DEVICE_MIB, DEVICES, Share
 
 HEARTBEAT = "nvidia.com/node-device-heartbeat"
 EXTENDER: Final = {
-    "filterVerb": "filter",
-    "bindVerb": "bind",
     "preemptVerb": "preempt",
-    "nodeCacheCapable": True,
     "weight": 1,
     "httpTimeout": "30s",
     # Nodes report the first alone.
