@@ -4,18 +4,16 @@ import copy
 import json
 from typing import Any
 
-import yaml
-
-from deploy.generate import DEPLOY
 from deploy.generate.table import Value, values
 from webhook.cli.commands.schema import mapping_json_schema
+from webhook.cli.manifests.chart_schema import chart_schema
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.load import builtin
 
 
 def values_schema() -> str:
     """The whole schema, as it is in the chart."""
-    schema: dict[str, Any] = yaml.safe_load((DEPLOY / "generate" / "values.schema.yaml").read_text())
+    schema: dict[str, Any] = copy.deepcopy(dict(chart_schema()))
     mapping = mapping_json_schema()
     settings = Settings.model_json_schema(by_alias=True)
     schema["$defs"] |= mapping["$defs"] | settings.pop("$defs", {}) | {"Settings": settings}

@@ -124,6 +124,15 @@ def test_diff(run: Run) -> None:
     assert "\x1b" not in result.stdout
 
 
+def test_a_pod_without_difference_is_said(run: Run) -> None:
+    """With the reason; of other objects nothing is, and nothing with other outputs."""
+    pods = join(SERVICE, POD.replace("nvidia.com/gpu", "cpu"))
+    assert run("mutate", "-f", "-", "-o", "diff", stdin=pods).stderr.splitlines()[1:] == [
+        "note: pod/demo: unchanged: no GPU keys"
+    ]
+    assert len(run("mutate", "-f", "-", stdin=pods).stderr.splitlines()) == 1
+
+
 def test_diff_is_coloured_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless NO_COLOR is set."""
     result = run("mutate", "-f", "-", "-o", "diff", stdin=POD, color=True)
@@ -143,6 +152,7 @@ def test_denied(run: Run, output: str) -> None:
     errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1
     assert errors[0].startswith("error: pod/bad: VGW303: container main: nvidia.com/gpumem: 8Ti")
+    assert result.stderr.splitlines()[-1].startswith("note: `vgpu-webhook explain` with the same -f and policy shows")
 
 
 @pytest.mark.parametrize("output", ["yaml", "json", "patch", "diff"])

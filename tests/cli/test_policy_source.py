@@ -12,6 +12,9 @@ import pytest
 import yaml
 
 from tests.cli.conftest import SHARES, Run
+from tests.deploy.charts import VALUES as VALUES_OF_CHARTS
+from webhook.cli.manifests.chart_schema import mistakes
+from webhook.cli.manifests.values import chart_values, merged
 from webhook.cluster.policy.documents import NO_SETTINGS
 from webhook.labels import MAPPING
 
@@ -155,7 +158,10 @@ def test_sources_exclude_each_other(run: Run, command: tuple[str, ...], options:
     first, second = options
     result = run(command[0], second, "x", first, "y", *command[1:], stdin=POD)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert f"Error: {first} and {second} are different sources of the policy: remove one of them" in result.stderr
+    within = second.removeprefix("--") if first == "--values" else ""
+    hint = f", or put the {within} below `{within}:` of the values" if within in {"mappings", "settings"} else ""
+    told = f"Error: {first} and {second} are different sources of the policy: remove one of them{hint}\n"
+    assert told in result.stderr
 
 
 def test_a_namespace_needs_a_cluster(run: Run) -> None:
@@ -196,6 +202,25 @@ def test_a_namespace_needs_a_cluster(run: Run) -> None:
             "values.yaml:2: shim.vendors[0]: 'hami' is not a built-in mapping (it is an alias: write `nvidia`)",
         ),
         ("a: 1\n---\nb: 2\n", "values.yaml: contains more than one document"),
+        (
+            VALUES + "image: {tag: 0.10}",
+            "values.yaml:3: image.tag: must be a text or a whole number (write it in quotes)",
+        ),
+        (VALUES + 'replicaCount: "2"', "values.yaml:3: replicaCount: must be a whole number (write it without quotes)"),
+        (VALUES + 'rbac: {create: "["}', "values.yaml:3: rbac.create: must be true or false\n"),
+        (VALUES + 'hostNetwork: "true"', "values.yaml:3: hostNetwork: must be true or false (write it without quotes)"),
+        (VALUES + "extraArgs: [1]", "values.yaml:3: extraArgs[0]: must be a text (write it in quotes)"),
+        (
+            VALUES + "service: {typ: NodePort}",
+            "values.yaml:3: service.typ: is no value of the chart (did you mean `type`?)",
+        ),
+        (VALUES + "logLevel: warn", "values.yaml:3: logLevel: is 'warn' (did you mean `warning`?)"),
+        (
+            VALUES + "test:",
+            "values.yaml:3: test: is empty, which deletes the chart's values (remove the line, or write",
+        ),
+        (VALUES + "containerPorts: {webhook: 0}", "values.yaml:3: containerPorts.webhook: must be at least 1"),
+        (VALUES + "serviceMonitor: {interval: soon}", "values.yaml:3: serviceMonitor.interval: does not match ^"),
     ],
 )
 def test_invalid_values(run: Run, values: Path, text: str, message: str) -> None:
@@ -204,6 +229,27 @@ def test_invalid_values(run: Run, values: Path, text: str, message: str) -> None
     result = run("mutate", "-f", "-", "--values", "values.yaml", stdin=POD)
     assert (result.exit_code, result.stdout) == (1, "")
     assert f"error: {message}" in result.stderr
+
+
+def test_mistakes_in_values_are_told_in_order(run: Run, values: Path) -> None:
+    """All at once, each once, by line, the first file first."""
+    (values / "values.yaml").write_text("settings:\n  targte: nvidia\n  baredevices: share\nshim: {mode: plugn}\n")
+    (values / "more.yaml").write_text('replicaCounts: 2\nreplicaCount: "2"\n')
+    result = run("check", "--values", "values.yaml", "--values", "more.yaml")
+    assert [line.split(": ")[1:3] for line in result.stderr.splitlines()] == [
+        ["values.yaml:2", "settings.targte"],
+        ["values.yaml:3", "settings.baredevices"],
+        ["values.yaml:4", "shim.mode"],
+        ["more.yaml:1", "replicaCounts"],
+        ["more.yaml:2", "replicaCount"],
+    ]
+
+
+@pytest.mark.parametrize("name", VALUES_OF_CHARTS)
+def test_values_that_the_chart_takes(name: str) -> None:
+    """What Helm renders elsewhere in the tests is no mistake."""
+    values = merged(chart_values(), VALUES_OF_CHARTS[name])
+    assert [*mistakes(values, chart_values())] == []
 
 
 def test_invalid_values_of_several_files(run: Run, values: Path) -> None:

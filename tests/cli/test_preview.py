@@ -75,6 +75,19 @@ def test_under_another_setting(run: Run) -> None:
     assert left["team", "deployment/train"] == ("unchanged", "left to its own system")
 
 
+def test_warnings_stand_with_their_workload(run: Run) -> None:
+    """What no effect says: an amount that is probably wrong, a name that no device has."""
+    pods = WORKLOADS.replace("gpumem: 3000", "gpumem: 16").replace("cpu: 1", "nvidia.com/mig-9g.99gb: 1")
+    result = run("preview", "-f", "-", "--values", str(EXAMPLES / "values" / "several.yaml"), stdin=pods)
+    table = " ".join(result.stdout.partition("\n\n")[2].partition("templates with")[0].split())
+    sized, plain = (table.partition(title)[2] for title in ("job/sized", "pod/plain"))
+    assert "VGW116: container main: nvidia.com/gpumem: 16 is only 16 MiB per device: write 16384" in sized
+    assert plain.startswith(
+        " unchanged left to its own system; VGW107: container main: no known device has nvidia.com/mig"
+    )
+    assert "VGW509" not in table
+
+
 CONTAINER = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
 
 

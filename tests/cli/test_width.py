@@ -1,5 +1,10 @@
 """Prose and tables of every command fit 80 columns; data, and what can be pasted, are never wrapped."""
 
+import contextlib
+import os
+import subprocess
+import sys
+
 import pytest
 
 from tests.cli.conftest import EXAMPLES, SHARES, Run
@@ -63,6 +68,33 @@ def test_every_command_is_seen() -> None:
 def test_what_can_be_pasted_is_one_line(text: str, lines: list[str]) -> None:
     """Commands, maps, keys with values, and what stands in backticks; text around it is wrapped."""
     assert prose(text, width=14) == lines
+
+
+@pytest.mark.parametrize(
+    "arguments, told",
+    [
+        (
+            ("codes", "999"),
+            ["Error: Invalid value for VGW###: 999 is not a reason", "  code; `vgpu-webhook codes` lists them"],
+        ),
+        (("check", "none.yaml"), ["error: none.yaml: No such file or directory"]),
+        ((), ["  mutate        Print manifests as the cluster"]),
+    ],
+    ids=["usage", "failure", "help"],
+)
+def test_errors_are_wrapped_in_a_terminal(arguments: tuple[str, ...], told: list[str]) -> None:
+    """Between words, as wide as it is; a program gets one line."""
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "webhook", *arguments]
+    environment = {**os.environ, "COLUMNS": "55", "TERM": "dumb"}
+    subprocess.run(command, stderr=theirs, env=environment, check=False, timeout=600)
+    os.close(theirs)
+    seen = b""
+    with contextlib.suppress(OSError):  # at the end, nobody has the terminal open any more
+        while part := os.read(ours, 4096):
+            seen += part
+    os.close(ours)
+    assert "\n".join(told) in "\n".join(seen.decode().splitlines())
 
 
 def test_nothing_is_cut() -> None:

@@ -225,11 +225,9 @@ def test_corrected_numbers(case: str, expected: dict[str, int]) -> None:
 @each_of(
     "limits, expected",
     [
-        ({"enflame.com/gcu": "0.3"}, {"enflame.com/gcu": 1, "enflame.com/gcu-core": 30}),
-        (
-            {"enflame.com/gcu": "0.3", "enflame.com/gcu-memory": "0"},
-            {"enflame.com/gcu": 1, "enflame.com/gcu-memory": "0", "enflame.com/gcu-core": 30},
-        ),
+        # Beside a count of whole devices, the keys of a share have no effect.
+        ({"enflame.com/gcu": "0.3"}, {"enflame.com/gcu": 1}),
+        ({"metax-tech.com/sgpu": "0.3"}, {"metax-tech.com/sgpu": 1, "metax-tech.com/vcore": 30}),
         (
             {"tke.cloud.tencent.com/qgpu-core": "1.5", "tke.cloud.tencent.com/qgpu-memory": "2"},
             {"tke.cloud.tencent.com/qgpu-core": 5, "tke.cloud.tencent.com/qgpu-memory": "2"},
@@ -254,6 +252,16 @@ def test_corrected_fractions(limits: dict[str, object], expected: dict[str, int 
     correction = explain_pod(pod, CONTEXT, load_policy())["correction"]
     assert correction is not None
     assert correction["manifest"]["spec"]["containers"][0]["resources"]["limits"] == expected
+
+
+@each_of("memory", ["4Gi", "16"])
+def test_a_share_is_not_corrected_to_whole_devices(memory: str) -> None:
+    """What would ignore the memory that the pod writes is not what it meant, whatever its unit."""
+    limits = {"tencent.com/vcuda-core": "120", "tencent.com/vcuda-memory": memory}
+    containers = [{"name": "main", "image": "i", "resources": {"limits": limits}}]
+    pod = decode_pod(json.dumps({"metadata": {"name": "p"}, "spec": {"containers": containers}}).encode())
+    explained = explain_pod(pod, CONTEXT, load_policy())
+    assert (explained["denial"]["code"], explained["correction"]) == ("VGW308", None)
 
 
 @each_of("case", ["two-vendors-in-one-container", "quantity-exponent-bomb", "two-schedulers"])

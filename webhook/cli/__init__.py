@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Final
@@ -10,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from webhook import __version__
-from webhook.cli.terminal import ENDINGS, FOUND, prose
+from webhook.cli.terminal import ENDINGS, FOUND, fitted, prose
 
 PROGRAM: Final = "vgpu-webhook"
 _EPILOG: Final = "\n".join(
@@ -87,15 +88,24 @@ class Program(click.Group):
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
-            error.exit_code = FOUND  # type: ignore[misc]  # of this one error only
+            _adapt(error)
             raise
 
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
-            error.exit_code = FOUND  # type: ignore[misc]  # of this one error only
+            _adapt(error)
             raise
+
+
+def _adapt(error: click.UsageError) -> None:
+    """Give a usage error our exit code, and the width of the terminal."""
+    error.exit_code = FOUND  # type: ignore[misc]  # of this one error only
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return  # a page, not a message
+    before = len("Error: ") + len(error.format_message()) - len(error.message)
+    error.message = fitted(error.message, sys.stderr, before)  # type: ignore[misc]  # likewise
 
 
 _version = click.version_option(__version__, prog_name=PROGRAM)

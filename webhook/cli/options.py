@@ -87,9 +87,11 @@ class PolicyOptions:
         """Reject options that contradict each other."""
         first_of_kinds = [next(group) for _, group in itertools.groupby(self.named, _SOURCES.get)]
         if len(first_of_kinds) > 1:
-            raise click.UsageError(
-                f"{' and '.join(first_of_kinds[:2])} are different sources of the policy: remove one of them"
-            )
+            within = self.values and first_of_kinds[1].removeprefix("--")
+            remedy = "remove one of them"
+            if within in {"mappings", "settings"}:
+                remedy += f", or put the {within} below `{within}:` of the values"
+            raise click.UsageError(f"{' and '.join(first_of_kinds[:2])} are different sources of the policy: {remedy}")
         if self.release_namespace is not None and not self.in_cluster:
             raise click.UsageError("--release-namespace needs --context or --kubeconfig")
 

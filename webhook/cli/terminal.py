@@ -7,7 +7,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TextIO, TypeAlias
 
 import click
 
@@ -114,9 +114,15 @@ def prose(text: str, first: str = "", rest: str = "", width: int = WIDTH) -> lis
 
 def tell(text: str, *, err: bool = True) -> None:
     """Print a message: one line for programs, wrapped for a terminal."""
-    stream = sys.stderr if err else sys.stdout
-    lines = prose(text, rest="  ", width=shutil.get_terminal_size().columns) if stream.isatty() else [text]
-    click.echo("\n".join(lines), err=err)
+    click.echo(fitted(text, sys.stderr if err else sys.stdout), err=err)
+
+
+def fitted(text: str, stream: TextIO, before: int = 0) -> str:
+    """Wrap a text for a terminal, behind so many characters; for a program it stays one line."""
+    if not stream.isatty():
+        return text
+    lines = prose(text, " " * before, "  ", shutil.get_terminal_size().columns)
+    return "\n".join(lines)[before:]
 
 
 LabelledRow: TypeAlias = tuple[str, str]

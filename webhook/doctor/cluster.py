@@ -12,10 +12,10 @@ from webhook.cluster.policy.choose import PolicyOutcome
 from webhook.cluster.policy.documents import NO_SETTINGS, StoredConfigMap, config_map, overlooked
 from webhook.cluster.registration.stored import webhooks_of
 from webhook.cluster.registration.wanted import MUTATING, PORT, ServiceReference
+from webhook.doctor.doubts import doubts
 from webhook.doctor.reading import ClusterReader, Item, moment, read_or, reads, remembered, told_by, unread
 from webhook.doctor.result import Result, UnansweredError, counted, error, first_of, ok, warning
 from webhook.mapping.document.strict import API_VERSION
-from webhook.mapping.requests.values import unreadable
 
 OLDEST: Final = (1, 30)
 """Match conditions of webhooks are stable since this version of Kubernetes; without them, an outage blocks all pods."""
@@ -216,9 +216,9 @@ async def mappings(seen: ClusterReader) -> Result:
 def _incomplete(found: PolicyOutcome, release: str) -> Result | None:
     if not found.has_settings:
         return warning(NO_SETTINGS, hint=f"create it in {release}, for instance by helm upgrade")
-    if unread_vendors := list(unreadable(found.policy.vendors.values())):
-        hint = "add its mapping as a ConfigMap, or change the setting `owners`"
-        return warning(f"{counted(len(unread_vendors), 'vendor')} cannot be read yet", *unread_vendors, hint=hint)
+    if told := list(doubts(found.policy)):
+        hint = "add their mappings as ConfigMaps, or change the settings"
+        return warning(f"{counted(len(told), 'vendor')} to configure", *told, hint=hint)
     if headless := [name for name, text in found.accepted.items() if not _HEADER.search(text)]:
         hint = f"write apiVersion: {API_VERSION} and kind: Mapping, or Settings, into each"
         message = f"{counted(len(headless), 'document')} without apiVersion, read as {API_VERSION}"

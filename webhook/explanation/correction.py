@@ -1,7 +1,7 @@
 """What to write instead of a denied pod: candidates of the finding, or by its reason, each tried before it is shown.
 
 Nothing is guessed: a candidate requests no less than the pod does, keeps the other keys of its container, and counts only if
-the corrected pod is not denied.
+the corrected pod is not denied, and no amount of memory or cores ignored.
 """
 
 import difflib
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from webhook import labels
-from webhook.admission.decision import Context
+from webhook.admission.decision import Context, Decision
 from webhook.admission.engine import decide
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Slot, slots
@@ -44,12 +44,18 @@ def correction(pod: Pod, context: Context, policy: Policy, denial: Finding) -> d
                 if tries > MAX_TRIES:
                     return None
                 decision = decide(candidate, context, policy)
-                if decision.denial is None and decision.status_json:
+                if decision.denial is None and decision.status_json and not _ignores_sizes(decision, policy):
                     return _difference(pod, candidate, policy)
                 if decision.denial is not None and decision.denial != why:
                     denied_again.append((candidate, decision.denial))
         waiting = denied_again
     return None
+
+
+def _ignores_sizes(decision: Decision, policy: Policy) -> bool:
+    """Whether memory or cores that the pod writes count no more, as beside whole devices."""
+    ignored = (each for each in decision.warnings if each.reason is Reason.KEY_IGNORED)
+    return any(_sizes(each.field or "", each.value or "1", policy) for each in ignored)
 
 
 def _candidates(pod: Pod, policy: Policy, denial: Finding) -> Iterator[Pod]:

@@ -123,7 +123,7 @@ def look_up(policy: Policy, name: str) -> dict[str, Any] | None:
     if device_class not in {name, ""}:
         return explained | {"device_class": device_class}
     vendors = sorted(policy.vendors.values(), key=lambda vendor: vendor.inactive)
-    found = [(place, use) for vendor in vendors for place, use in _uses(vendor, name)]
+    found = [(place, use) for vendor in vendors for place, use in _uses(vendor, name, policy)]
     if found:
         sharing = {use["vendor"] for place, use in found if place == "resource"}
         in_force = (use["vendor"] for _, use in found if use["in_force"])
@@ -143,13 +143,14 @@ def _advice(vendors: Iterable[Vendor], name: str) -> list[str]:
     ]
 
 
-def _uses(vendor: Vendor, name: str) -> Iterator[tuple[KeyPlace, NameUse]]:
+def _uses(vendor: Vendor, name: str, policy: Policy) -> Iterator[tuple[KeyPlace, NameUse]]:
     inactive = ", inactive: not read here" if vendor.inactive else ""
     title = f"{vendor.name}{inactive}{f': {vendor.document.about}' if vendor.document.about else ''}"
     for place in _PLACES:
         owners = index([vendor], place).owners(name) or _templates(vendor, place, name)
         for owner in {owner.key_name: owner for owner in owners}.values():
-            rows = {label: each for label, each in _rows(vendor, vendor.keys[owner.key_name], owner) if each}
+            key = vendor.keys[owner.key_name]
+            rows = {label: each for label, each in _rows(vendor, key, owner, policy) if each}
             yield place, {"vendor": vendor.name, "in_force": not vendor.inactive, "title": title, "rows": rows}
 
 
@@ -161,7 +162,7 @@ def _templates(vendor: Vendor, place: KeyPlace, name: str) -> tuple[Owner, ...]:
     )
 
 
-def _rows(vendor: Vendor, key: Key, owner: Owner) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _rows(vendor: Vendor, key: Key, owner: Owner, policy: Policy) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield what a key is to a vendor, by labels."""
     spelled = tuple(template.text for template in (*key.spellings, key.twin) if template is not None)
     unit = _unit(vendor, key, owner)
@@ -173,7 +174,7 @@ def _rows(vendor: Vendor, key: Key, owner: Owner) -> Iterator[tuple[str, tuple[s
         sized = {"memory", "cores"} & set(key.dimensions)
         yield "1 is", (f"{unit}{(', over all devices together' if key.total else ', per device') if sized else ''}",)
     yield "legal", (_legal(key),)
-    yield "missing", tuple(_missing(vendor, key))
+    yield "missing", tuple(_missing(vendor, key, policy))
     yield "rules", tuple(_rules(vendor))
     yield "traps", tuple(_traps(vendor, key))
 
@@ -212,7 +213,7 @@ def _legal(key: Key) -> str:
     return f"{text}; written in multiples of {number_text(key.step)}" if key.step != 1 else text
 
 
-def _missing(vendor: Vendor, key: Key) -> Iterator[str]:
+def _missing(vendor: Vendor, key: Key, policy: Policy) -> Iterator[str]:
     """Yield the meaning of an absent key, for each of its dimensions."""
     for dimension in key.dimensions:
         if dimension == "devices" and vendor.counts_parts(key):
@@ -221,8 +222,10 @@ def _missing(vendor: Vendor, key: Key) -> Iterator[str]:
         are = "is" if len(others) == 1 else "are"
         beside = f", if {' and '.join(others)} {are} missing too" if others else ""
         default = vendor.defaults.get(dimension)
+        whole = dimension != "devices" and policy.settings.bare_devices == "whole"
+        alone = "all of the device for a count alone, by the setting `bareDevices`, else " if whole else ""
         meanings = (
-            [f"{amount_phrase(default.value, dimension)}, filled in by the mapping's default"]
+            [f"{alone}{amount_phrase(default.value, dimension)}, filled in by the mapping's default"]
             if default is not None
             else list(_meanings(vendor, key, dimension)) or ["it must be specified"]
         )

@@ -245,7 +245,9 @@ def _containers(
         requested, reading = container.requested, container.reading
         because = _target_by(requested.vendor, traced.overrides, policy, pod_target)
         stays = _stays(requested.vendor, traced.overrides, policy)
-        form = None if reading is None else reading.form.name
+        # A form that does not say so itself is not named beside "whole devices": it may be called a share.
+        whole = reading is not None and reading.request.whole and "memory" not in reading.form.literals
+        form = None if reading is None or whole else reading.form.name
         yield {
             "name": requested.name,
             "title": _title(requested.name, requested.vendor.name, form, init=requested.keys.init),

@@ -22,21 +22,23 @@ _DOES: Final[Mapping[ReasonKind, str]] = {
 
 
 @click.command()
-@click.argument("code", metavar="[VGW###]", required=False, shell_complete=completing.code_names)
+@click.argument("names", metavar="[VGW###]...", nargs=-1, shell_complete=completing.code_names)
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def codes(code: str | None, output: str) -> None:
+def codes(names: tuple[str, ...], output: str) -> None:
     """Explain the reason codes that warnings, denials, logs and metrics carry."""
+    found = [_known(name) for name in names]
     if output == "json":
-        click.echo(_as_json(Reason if code is None else [_known(code)]), nl=False)
-    elif code is None:
+        click.echo(_as_json(found or Reason), nl=False)
+    elif found:
+        click.echo("\n".join(map(_explained, found)), nl=False)
+    else:
         rows = [(reason.code, reason.kind.value, explanation_of(reason).title) for reason in Reason]
         click.echo(columns([("CODE", "KIND", "TITLE"), *rows]), nl=False)
-    else:
-        click.echo(_explained(_known(code)), nl=False)
 
 
 def _known(code: str) -> Reason:
-    reason = BY_CODE.get(code.upper()) or next((each for each in Reason if each.slug == code.lower()), None)
+    reason = BY_CODE.get(code.upper()) or BY_CODE.get(f"VGW{code}")
+    reason = reason or next((each for each in Reason if each.slug == code.lower()), None)
     if reason is None:
         known = {name.lower(): name for each in Reason for name in (each.code, each.slug)}
         # Another number is another code, however near it is.

@@ -12,6 +12,7 @@ from webhook.cli.options import PolicyOptions, end, manifest_options
 from webhook.cli.policy_source import check_target, sourced_policy
 from webhook.cli.terminal import json_text, tell
 from webhook.cluster.registration.names import sent_names
+from webhook.codes import explanation_of
 
 
 @click.command()
@@ -68,6 +69,12 @@ def mutate(
         tell(line)
     click.echo(FORMATS[output](outcome), nl=False)
     _print_messages(outcome)
+    if output == "diff":
+        _print_unchanged(outcome)
+    if outcome.denied:
+        tell(
+            "note: `vgpu-webhook explain` with the same -f and policy shows each denial with its keys, and what to write"
+        )
     end(outcome, denied=outcome.denied, strict=strict)
 
 
@@ -81,6 +88,14 @@ def _print_messages(outcome: Simulated) -> None:
         ):
             for message in messages:
                 tell(f"{kind}: {title}: {message}")
+
+
+def _print_unchanged(outcome: Simulated) -> None:
+    """Print which objects with pods have no difference, and why, where no other note does."""
+    for simulated in outcome.objects:
+        if simulated.pods and simulated.after == simulated.before and not simulated.notes:
+            reasons = dict.fromkeys(explanation_of(pod.decision.reason).title for pod in simulated.pods)
+            tell(f"note: {outcome.title_of(simulated)}: unchanged: {', '.join(reasons)}")
 
 
 _COLORS: Final = {"+": "green", "-": "red", "@": "cyan"}

@@ -28,6 +28,7 @@ from webhook.cluster.policy.documents import (
 )
 from webhook.cluster.registration.names import sent_names
 from webhook.codes import explanation_of
+from webhook.doctor.doubts import doubts
 from webhook.doctor.result import Check, FileLine, Level, Result, UnansweredError, counted, error, ok, warning
 from webhook.labels import MAPPING, PREFIX
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
@@ -37,7 +38,6 @@ from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import EXTENDS
 from webhook.mapping.model import schema
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.requests.values import unreadable
 from webhook.pod import Pod
 from webhook.reasons import Finding, Reason
 from webhook.workloads import workloads_of
@@ -291,12 +291,10 @@ def _headers(files: ReadFiles) -> Result:
 
 
 def _vendors(files: ReadFiles) -> Result:
-    """Can the keys of all vendors in force be read?"""
-    hint = "configure their mappings, or change the setting `owners`"
-    policies = (files.valid, *files.values)
-    texts = dict.fromkeys(text for policy in policies for text in unreadable(policy.vendors.values()))
-    unread = ((text, FileLine()) for text in texts)
-    return _found("vendors whose keys cannot be read yet", unread, hint)
+    """Can the keys of all vendors in force be read, and have `served` and `family` an effect?"""
+    texts = dict.fromkeys(text for policy in (files.valid, *files.values) for text in doubts(policy))
+    hint = "correct their mappings, or the settings"
+    return _found("vendors to configure", ((text, FileLine()) for text in texts), hint)
 
 
 def _keys(files: ReadFiles) -> Result:

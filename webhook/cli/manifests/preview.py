@@ -48,7 +48,7 @@ class NextPod:
         outcome: what admission would do.
         effects: what that changes for its author; empty for a pod that is stored as sent, or only completed.
         codes: the reason, and the warnings that it would cause.
-        text: a line for each container, or why the pod is denied.
+        text: a line for each container, or why the pod is denied; and warnings that no effect says.
         listed: whether they request devices, or would be changed or denied.
         stored: what would be written, whatever the digest of the policy is; pods of one template may differ in that.
         before: what they are under the policy that another one is compared with.
@@ -152,9 +152,14 @@ def _next_pod(pod: Pod, context: Context, title: str, policy: Policy, *, sent: b
         return NextPod(space, title, "denied", ("denied",), codes, decision.denial.text)
     changes = bool(decision.patch_json)
     text = _summary(decision) if changes else f"{'skipped: ' * skipped}{explanation_of(decision.reason).title}"
+    text = "; ".join([text, *(each.text for each in decision.warnings if each.reason not in _SAID)])
     outcome: Literal["changed", "unchanged"] = "changed" if changes else "unchanged"
     stored = decision.patch_json.replace(policy.digest.encode(), b"")
     return NextPod(space, title, outcome, tuple(_effects(decision)), codes, text, listed=requests, stored=stored)
+
+
+_SAID: Final = frozenset({Reason.DEFAULT_FILLED, Reason.SCHEDULER_SET})
+"""Warnings whose effect says all."""
 
 
 def _effects(decision: Decision) -> Iterator[Effect]:

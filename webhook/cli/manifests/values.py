@@ -8,14 +8,15 @@ import difflib
 import functools
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any, Final
 
+from webhook.cli.manifests.chart_schema import mistakes
 from webhook.cli.manifests.files import Manifest, read_manifests
-from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known
+from webhook.mapping.document.problem import FieldPath, MappingError, Problem
 from webhook.mapping.document.strict import API_VERSION
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import EXTENDS
@@ -26,7 +27,6 @@ CHART_VALUES: Final = "chart-values.yaml"
 
 _VENDOR: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _PARTS: Final = ("settings", "mappings", "shim")
-_MODES: Final = ("plugin", "inject")
 _REQUIRED: Final = "is not set, and the chart requires it"
 _HEADER: Final = ("apiVersion", "kind")
 
@@ -53,14 +53,24 @@ def policy_of_values(read: Sequence[Manifest], source: str) -> tuple[Policy, lis
     values = merged_values(read)
     problems = list(_problems(values, source))
     try:
-        if not any(problem.message.startswith("must be ") for problem in problems):
+        if not any(map(_misshapen, problems)):
             mappings, settings = documents_of_values(values, source)
             policy = build_policy(mappings, settings)
             if not problems:
                 return policy, mappings, settings
     except MappingError as error:
         problems += error.problems
-    raise MappingError([_located(problem, values, read, source) for problem in problems])
+    located = [_located(problem, values, read, source) for problem in problems]
+    order = [manifest.source for manifest in read]
+    raise MappingError(
+        sorted(located, key=lambda each: (each.source in order and order.index(each.source), each.line or 0))
+    )
+
+
+def _misshapen(problem: Problem) -> bool:
+    """Whether no documents can be made of the values."""
+    part, *below = problem.path
+    return problem.message.startswith("must be ") and part in _PARTS and (not below[1:] or below[0] == "vendors")
 
 
 def _located(problem: Problem, values: Mapping[str, Any], read: Sequence[Manifest], source: str) -> Problem:
@@ -92,26 +102,21 @@ def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any
 
 def _problems(values: Mapping[str, Any], source: str) -> Iterator[Problem]:
     """What the chart's schema and templates would reject in the values that matter here."""
-    defaults = chart_values()
     misshapen = [part for part in _PARTS if not isinstance(values.get(part), dict)]
     yield from (Problem("must be a map", (part,), source=source) for part in misshapen)
-    yield from (_unknown((key,), {*defaults, "global"}, source) for key in values if key not in {*defaults, "global"})
+    shaped = {part: value for part, value in values.items() if part not in misshapen}
+    yield from (replace(problem, source=source) for problem in mistakes(shaped, chart_values()))
     if misshapen:
         return
     settings, mappings, shim = (values[part] for part in _PARTS)
-    yield from (_unknown(("shim", key), defaults["shim"], source) for key in shim if key not in defaults["shim"])
-    if not settings.get("bareDevices"):
+    # A misspelled key is reported with the settings.
+    misspelled = difflib.get_close_matches("bareDevices", settings.keys() - {"bareDevices"}, cutoff=0.8)
+    if not settings.get("bareDevices") and not misspelled:
         hint = "write `whole`, or `share` for the default size of each mapping"
         yield Problem(_REQUIRED, ("settings", "bareDevices"), hint, source)
-    mode = shim.get("mode")
-    if not mode:
+    if not shim.get("mode"):
         hint = "write `plugin` if the device plugin mounts the enforcing library, or else `inject`"
         yield Problem(_REQUIRED, ("shim", "mode"), hint, source)
-    elif mode not in _MODES:
-        yield Problem(f"is {mode!r}", ("shim", "mode"), nearest_known(str(mode), _MODES), source)
-    listed = shim.get("vendors") or []
-    if not (isinstance(listed, list) and all(isinstance(vendor, str) for vendor in listed)):
-        yield Problem("must be a list of vendors", ("shim", "vendors"), source=source)
     for vendor, mapping in mappings.items():
         yield from _problems_of_mapping(vendor, mapping, source)
 
@@ -127,11 +132,6 @@ def _problems_of_mapping(vendor: str, mapping: Any, source: str) -> Iterator[Pro
     elif mapping.get("vendor", vendor) != vendor:
         hint = "write the name of the vendor as the key, too"
         yield Problem(f"is {mapping['vendor']!r}", (*path, "vendor"), hint, source)
-
-
-def _unknown(path: tuple[str, ...], known: Collection[str], source: str) -> Problem:
-    near = difflib.get_close_matches(path[-1], sorted(known), n=1)
-    return Problem("is no value of the chart", path, f"did you mean `{near[0]}`?" if near else None, source)
 
 
 def documents_of_values(values: Mapping[str, Any], source: str) -> tuple[list[Document], Document]:

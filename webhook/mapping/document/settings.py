@@ -105,7 +105,7 @@ class Settings(Strict):
     )
     bare_devices: BareDevices | None = told(
         "what a count of devices alone requests: `whole` devices, or a `share` of each by the mapping's "
-        "defaults; a settings document without it means `share`, and each warning says that it was assumed"
+        "defaults. The chart requires it; without it a settings document means `share`, and warnings say so"
     )
     served: list[Name] = told(
         "vendors that this cluster serves beside the target: their requests stay in their keys, others are denied",

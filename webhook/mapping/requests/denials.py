@@ -355,7 +355,7 @@ def share_keys(vendor: Vendor, entry: KeyValue) -> list[tuple[str, Number]]:
             name = key.spelled(dict(entry.binding))
             extended = {**key_values, key.name: KeyValue(key.name, name, exact_text(share), share, entry.binding)}
             form = form_of(vendor, extended)
-            if form is not None and form.reads:
+            if form is not None and form.reads and dimension not in form.literals:  # else it ignores the key
                 key_values = extended
                 shares.append((name, share))
                 break

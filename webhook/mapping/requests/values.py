@@ -1,6 +1,6 @@
 """Numbers of keys ↔ amounts of a device: units, steps, legal numbers, and the meaning of a missing dimension."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from itertools import combinations
 from typing import TypeAlias, TypeVar
@@ -101,13 +101,6 @@ def unconfigured_size(vendor: Vendor) -> str | None:
         if variable.everywhere and not variable.write:
             return variable.why or f"set `variables: {{{variable.name}: {{write: …}}}}` with `extends: {vendor.name}`"
     return None
-
-
-def unreadable(vendors: Iterable[Vendor]) -> Iterator[str]:
-    """Yield a sentence for each active vendor whose keys cannot be read until the size of its devices is configured."""
-    for vendor in vendors:
-        if not vendor.inactive and (why := unconfigured_size(vendor)) is not None:
-            yield f"{vendor.name} is in force, but its keys cannot be read until it is configured: {why}"
 
 
 def number_for(key: Key, value: int | Memory, devices: int) -> Number | None:
