@@ -197,7 +197,7 @@ def test_advice_on_keys_is_accepted(vendor: str, most: int) -> None:
 
 def test_advice_in_vain_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody tries what a message says to write."""
-    monkeypatch.setattr(resolve, "_followed", lambda denial, *_: denial)
+    monkeypatch.setattr(resolve, "followed", lambda denial, *_: denial)
     assert list(advice_on_keys("aliyun", ["ascend"]))
 
 

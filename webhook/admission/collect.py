@@ -69,6 +69,16 @@ class ContainerRequest(msgspec.Struct):
         return {**self.key_values, **self.zero} if self.zero else self.key_values
 
     @property
+    def shown(self) -> str:
+        """Its keys with their values, for messages."""
+        return ", ".join(map(str, self.key_values.values()))
+
+    @property
+    def every_shown(self) -> str:
+        """The same, with those of value 0 and other spellings."""
+        return ", ".join(map(str, (*self.all_key_values.values(), *self.other_spellings)))
+
+    @property
     def has_number(self) -> bool:
         """Whether any key of its own has another number than 0."""
         return any(entry.number and self.vendor.keys[name].of_container for name, entry in self.key_values.items())

@@ -26,11 +26,12 @@ from webhook.admission.guard import guard_pod
 from webhook.admission.hide import hide_devices, show_devices
 from webhook.admission.overrides import overrides_of
 from webhook.admission.placement import drop_references, place_pod, report_belongings
-from webhook.admission.resolve import PodResult, resolve
-from webhook.admission.settle import Settled
+from webhook.admission.resolve import resolve
+from webhook.admission.settled import Settled
 from webhook.admission.shim import inject_shim, keep_environment
 from webhook.admission.status import most_done, status_of, summary_of
 from webhook.admission.survey import NOTHING_FOUND, Survey, idle_counts, survey, unread_keys
+from webhook.admission.together import PodResult
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import has_mark
 from webhook.mapping.model.vendor import Vendor, system_names

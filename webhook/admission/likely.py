@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from webhook.admission.collect import ContainerRequest
+from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.denials import sizes_meant
@@ -16,6 +17,18 @@ from webhook.quantity import bytes_text
 from webhook.reasons import Finding, Reason
 from webhook.request import ALL, UNLIMITED, Request, Size
 
+
+def hardly_meant(container: ContainerRequest, target: Vendor, reading: Reading, policy: Policy) -> list[Finding]:
+    """Report what of a request is hardly meant."""
+    request = reading.request
+    found = (
+        report_devices(container, target, request.devices or 1, policy),
+        report_memory(container, target, reading, policy),
+        report_zero(container, request) if container.zero else None,
+    )
+    return [finding for finding in found if finding is not None]
+
+
 USUAL_NODE: Final = 16
 """The devices of the largest usual nodes: the cloud machines and servers with the most have 16."""
 
@@ -23,7 +36,7 @@ USUAL_NODE: Final = 16
 def report_devices(container: ContainerRequest, target: Vendor, devices: int, policy: Policy) -> Finding | None:
     """Report a count that no node can have; for parts, that each remains a device of its own."""
     source = container.vendor
-    if source.document.counts_parts and devices > 1 and any(variable.rows for variable in source.variables.values()):
+    if source.document.counts_parts and devices > 1 and any([variable.rows for variable in source.variables.values()]):
         counted = " and ".join(str(entry) for entry in container.key_values.values())
         each = f"{counted} is {devices} devices, not one larger one"
         message = f"{each}, and most programs use one: for more memory write a larger slice"
@@ -31,8 +44,7 @@ def report_devices(container: ContainerRequest, target: Vendor, devices: int, po
     largest = policy.settings.largest_node
     if target.document.counts_parts or devices <= (largest or USUAL_NODE):
         return None
-    listed = ", ".join(str(entry) for entry in container.key_values.values())
-    message = f"{listed}: {devices} devices are {devices} physical GPUs of one node; "
+    message = f"{container.shown}: {devices} devices are {devices} physical GPUs of one node; "
     other = _other_unit(container)
     if largest is not None:
         raise container.deny(Reason.TOO_LARGE, f"{message}the largest has {largest}{other}")
@@ -42,16 +54,18 @@ def report_devices(container: ContainerRequest, target: Vendor, devices: int, po
 
 def _other_unit(container: ContainerRequest) -> str:
     """What a count may have been meant as: memory, or shares of one device."""
-    if any(container.vendor.keys[name].sized for name in container.key_values):
+    keys = container.vendor.keys
+    if any(keys[name].sized for name in container.key_values):
         return ""
-    names = [
-        name
-        for key in container.vendor.keys.values()
-        if key.sized and key.place == "resource" and key.unit and "{" not in (name := key.spelled({}))
-        for form in [form_of(container.vendor, {key.name: KeyValue(key.name, name, "1", 1)})]
-        if form is not None and form.reads
-    ]
-    return f": if memory was meant, write {names[0]}" if names else ""
+    sizes = (key for key in keys.values() if key.sized and key.place == "resource" and key.unit)
+    named = next((name for key in sizes if _reads_alone(container.vendor, key, name := key.spelled({}))), None)
+    return "" if named is None else f": if memory was meant, write {named}"
+
+
+def _reads_alone(vendor: Vendor, key: Key, name: str) -> bool:
+    """Whether a vendor reads a key alone, under a name without variables."""
+    form = None if "{" in name else form_of(vendor, {key.name: KeyValue(key.name, name, "1", 1)})
+    return form is not None and form.reads
 
 
 def check_node(requests: Sequence[tuple[ContainerRequest, int]], policy: Policy) -> None:
@@ -79,11 +93,7 @@ def report_memory(container: ContainerRequest, target: Vendor, reading: Reading,
     if not isinstance(memory, Size) or memory.bytes <= (largest or policy.largest_sold[target.family]):
         return None
     most = largest or policy.largest_sold[target.family]
-    has = (
-        f"the largest device has {bytes_text(most)}"
-        if largest
-        else f"none that is sold has more than {bytes_text(most)}"
-    )
+    has = f"{'the largest device has' if largest else 'none that is sold has more than'} {bytes_text(most)}"
     message = f"memory {memory} per device: {has}"
     for name in container.vendor.by_dimension["memory"]:
         entry, key = container.key_values.get(name), reading.form.keys[name]

@@ -130,41 +130,6 @@ def sized_request(plan: Plan, vendor: Vendor, request: Request) -> Request:
     return sized or request
 
 
-def missing_device(
-    target: Vendor, memory: Memory | None, devices: tuple[SelectedDevice, ...], policy: Policy
-) -> str | None:
-    """Return what to write so that the target can express the memory; None if a known device would not help."""
-    sized = isinstance(memory, Size)
-    if not isinstance(memory, Size | Percent) or not _expresses_only(target, sized=not sized):
-        return None
-    names = policy.card_labels.get(target.family, ())
-    selected = [device for device in devices if device.label in names]
-    kind = "percentage" if sized else "size"
-    if not policy.cards or not names:
-        keys = "`cards`" if names else "`cards` and `cardLabels`"
-        select = f"select one by nodeSelector {names[0]}" if names else "select one by nodeSelector"
-        return f"{memory} is a {kind} on a known device only: set {keys} in the settings, and {select}"
-    if not selected:
-        return (
-            f"{memory} is a {kind} on a known device only: select one of the setting `cards` by nodeSelector {names[0]}"
-        )
-    first = selected[0]  # if only one has a known memory, that one is the device
-    where = f"{first.names} ({first.place} {first.label})"
-    if not first.known:
-        return f"the setting `cards` lacks the memory of {where}: add it there"
-    if first.memory is None:
-        return f"{where} differ in memory: select one device"
-    return f"{' and '.join(device.label for device in selected)} name devices that differ in memory: keep one"
-
-
-def _expresses_only(target: Vendor, *, sized: bool) -> bool:
-    """Whether the target expresses memory in sizes only, or (not `sized`) in percentages only."""
-    kinds = {target.keys[name].sized for name in target.by_dimension["memory"]}
-    rows = [row for variable in target.variables.values() for row in variable.rows.values()]
-    kinds |= {True for row in rows if isinstance(row.memory, Size)}
-    return kinds == {sized}
-
-
 def too_large(memory: Memory | None, device: SelectedDevice) -> str | None:
     """Return a sentence about a size that is more than the device has; None if it is not."""
     if isinstance(memory, Size) and device.memory is not None and memory.bytes > device.memory:
@@ -292,23 +257,22 @@ def target_of(vendor: Vendor, overrides: Overrides, policy: Policy) -> tuple[Ven
     """
     if vendor.claim is not None:  # what is claimed already stays so
         return vendor, None
-    for name, origin in ((overrides.pod_target, "pod"), (overrides.namespace_target, "namespace")):
-        if name is not None:
-            return _annotated(vendor, name, origin, policy)
-    if vendor.document.translate_to is not None:
-        target = policy.vendors[vendor.document.translate_to]
-        return target, _other_family(vendor, target)
-    if vendor.name in policy.settings.served:
-        return vendor, None
-    preset = policy.vendors.get(policy.settings.target or "")
-    if preset is not None and vendor.same_family(preset):
-        return preset, None
-    if not vendor.target:
-        message = (
-            f"nothing serves the keys of {vendor.name} untranslated: set `target` in the settings, or the annotation "
-            f"{labels.TARGET}"
-        )
-        raise deny(Reason.NOT_A_TARGET, message)
+    match override_source(vendor, overrides, policy):
+        case "pod" as origin:
+            return _annotated(vendor, overrides.pod_target or "", origin, policy)
+        case "namespace" as origin:
+            return _annotated(vendor, overrides.namespace_target or "", origin, policy)
+        case "mapping":
+            target = policy.vendors[vendor.document.translate_to or ""]
+            return target, _other_family(vendor, target)
+        case "settings":
+            return policy.vendors[policy.settings.target or ""], None
+        case "itself" if not vendor.target:
+            message = (
+                f"nothing serves the keys of {vendor.name} untranslated: set `target` in the settings, or the annotation "
+                f"{labels.TARGET}"
+            )
+            raise deny(Reason.NOT_A_TARGET, message)
     return vendor, None
 
 

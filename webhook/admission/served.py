@@ -6,6 +6,7 @@ A part of a device that the hardware isolates becomes a share that software limi
 from webhook import labels
 from webhook.admission.collect import ContainerRequest
 from webhook.admission.overrides import Overrides, override_source
+from webhook.admission.settled import Intent
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.denials import LeftAlone
@@ -22,16 +23,10 @@ def is_served(container: ContainerRequest, overrides: Overrides, policy: Policy)
     return policy.serves(source, [entry.key for entry in container.all_key_values.values()])
 
 
-def moved_by_settings(container: ContainerRequest, target: Vendor, overrides: Overrides, policy: Policy) -> bool:
-    """Return whether the setting `target` alone moves the request to another vendor."""
-    return target is not container.vendor and override_source(container.vendor, overrides, policy) == "settings"
-
-
 def unserved(container: ContainerRequest, policy: Policy) -> Denied:
     """Return the denial of keys that nothing in the cluster serves."""
-    source = container.vendor
-    keys = ", ".join(str(entry) for entry in container.all_key_values.values())
-    message = f"nothing here serves {keys}: {serving(source, policy)}"
+    keys = ", ".join(map(str, container.all_key_values.values()))
+    message = f"nothing here serves {keys}: {serving(container.vendor, policy)}"
     return container.deny(Reason.NOT_SERVED, message)
 
 
@@ -70,16 +65,16 @@ def loses_isolation(reading: Reading, target: Vendor, form: str) -> bool:
     return not any(each.isolated for each in target.forms if each.name == form)
 
 
-def isolation_denied(container: ContainerRequest, target: Vendor, policy: Policy, *, by_order: bool = False) -> Denied:
+def isolation_denied(intent: Intent, *, by_order: bool = False) -> Denied:
     """Return the denial of a part that the hardware isolates; `by_order`: the target could express it as a share."""
-    keys = ", ".join(str(entry) for entry in (*container.all_key_values.values(), *container.other_spellings))
-    message = f"{keys} is isolated by hardware, which {target.name} cannot do: {serving(container.vendor, policy)}"
-    order = f"; or give the isolation up by the annotation {labels.TARGET}: {target.name}" if by_order else ""
-    return container.deny(Reason.NOT_SERVED, f"{message}{order}")
+    container, target = intent.container, intent.target.name
+    message = f"{container.every_shown} is isolated by hardware, which {target} cannot do"
+    order = f"; or give the isolation up by the annotation {labels.TARGET}: {target}" if by_order else ""
+    return container.deny(Reason.NOT_SERVED, f"{message}: {serving(container.vendor, intent.policy)}{order}")
 
 
 def isolation_lost(container: ContainerRequest, target: Vendor) -> Finding:
     """Return the warning that a part loses its isolation, by order."""
-    keys = ", ".join(str(entry) for entry in container.all_key_values.values())
+    keys = ", ".join(map(str, container.all_key_values.values()))
     message = f"{keys} was isolated by hardware; the share in the keys of {target.name} is limited by software only"
     return Finding(Reason.ISOLATION_LOST, message, container.name)

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from webhook.admission.decision import Allocation, Plan
 from webhook.admission.delivery import check_node_folders, choose_delivery, deliver, report_unused
 from webhook.admission.overrides import sized_request
-from webhook.admission.resolve import PodResult
-from webhook.admission.settle import Settled
+from webhook.admission.settled import Settled
+from webhook.admission.together import PodResult
 from webhook.mapping.model.shim import (
     KEPT_LIBRARY_PATH,
     LD_LIBRARY_PATH,

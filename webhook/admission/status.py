@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from webhook.admission.decision import Plan
-from webhook.admission.resolve import PodResult
-from webhook.admission.settle import Settled
+from webhook.admission.settled import Settled
+from webhook.admission.together import PodResult
 from webhook.quantity import exact_text
 from webhook.request import DIMENSIONS, Request, amount_text
 

@@ -113,6 +113,11 @@ class PodKeys(Struct, frozen=True):
     node_selector: dict[str, str] = {}
 
 
+def changed(texts: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Return texts with others in their place, or (None) without them."""
+    return {name: text for name, text in {**texts, **changes}.items() if text is not None}
+
+
 class Survey(Struct, frozen=True):
     """The keys of a pod, and findings about its names.
 

@@ -30,7 +30,7 @@ from webhook.admission.collect import ContainerRequest
 from webhook.admission.decision import Allocation, Context, Decision, Plan
 from webhook.admission.eligibility import enforcement_of
 from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_source
-from webhook.admission.settle import Settled
+from webhook.admission.settled import Settled
 from webhook.admission.survey import ContainerKeys
 from webhook.codes import explanation_of
 from webhook.explanation.correction import correction

@@ -7,7 +7,8 @@ from webhook.admission.decision import Context, Decision, facts_of, untouched
 from webhook.admission.eligibility import skip_reason
 from webhook.admission.engine import Steps, by_size, in_mode, take_steps
 from webhook.admission.overrides import Overrides, defaults_for, defaults_of_whole, overrides_of, target_of
-from webhook.admission.settle import Settled, Unchanged, settle
+from webhook.admission.settle import settle
+from webhook.admission.settled import Settled, Unchanged
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import Reading

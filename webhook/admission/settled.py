@@ -1,0 +1,182 @@
+"""The request of one container on its way: what is intended, what it got, or why it stays as it is."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from webhook.admission.collect import ContainerRequest
+from webhook.admission.overrides import Overrides, defaults_for, device_for, override_source, too_large
+from webhook.mapping.model.keys import Binding, Key
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Default, Vendor
+from webhook.mapping.requests.values import (
+    Defaults,
+    KeyValue,
+    Reading,
+    bound_in,
+    for_device_size,
+    step_between,
+)
+from webhook.mapping.requests.writing import NoEquivalent, Written, write
+from webhook.quantity import Number, bytes_text
+from webhook.reasons import Finding, Reason
+from webhook.request import Dimension, Request
+
+NOT_FILLED: Final[Defaults] = {}
+"""The defaults where nothing is filled in."""
+
+
+class Intent(Struct, frozen=True):
+    """A container's request, and the vendor that it is to be written for."""
+
+    container: ContainerRequest
+    target: Vendor
+    overrides: Overrides
+    policy: Policy
+
+    @property
+    def home(self) -> bool:
+        """Whether it stays in its own keys."""
+        return self.target is self.container.vendor
+
+    @property
+    def by_settings(self) -> bool:
+        """Whether the setting `target` alone moves it to another vendor."""
+        return not self.home and override_source(self.container.vendor, self.overrides, self.policy) == "settings"
+
+    @property
+    def whole_by_count(self) -> bool:
+        """Whether it is a count alone that somebody has chosen to mean whole devices."""
+        return self.overrides.bare.whole and self.container.bare
+
+    @property
+    def on_read_back(self) -> Mapping[Dimension, Default]:
+        """The defaults under which the target's keys will be read again."""
+        target = self.target
+        # The active owners of an inactive target's keys read them again: only the second pass knows their defaults.
+        # A claim is never filled in.
+        if target.inactive or target.claim is not None:
+            return {}
+        defaults = defaults_for(target, target, self.overrides.defaults)[0]
+        if self.whole_by_count:  # then what is written is a count alone, or all of the memory
+            defaults.pop("memory", None)
+            defaults.pop("cores", None)
+        return defaults
+
+    def written(self, request: Request) -> tuple[Request, Written, tuple[Finding, ...]]:
+        """Write a request with all its dimensions, or else with memory in the other unit if the pod selects its device.
+
+        Returns:
+            The request as it is written, before rounding; its keys; and what was assumed.
+
+        Raises:
+            NoEquivalent: no form of the target can express it.
+        """
+        target, largest, name, defaults = self.target, self.policy.largest_card, self.container.name, self.on_read_back
+        named = named_row(self.container, target)
+        try:
+            return request, write(target, request, defaults, largest, name, named=named), ()
+        except NoEquivalent as error:
+            failure = error
+        device = device_for(target, self.overrides.selected, self.policy)
+        if device is None or device.memory is None:
+            raise failure
+        converted = for_device_size(request, device.memory)
+        if converted is None:
+            excess = too_large(request.memory, device)
+            raise failure if excess is None else NoEquivalent(excess, *failure.reasons)
+        try:
+            written = write(target, converted, defaults, largest, name)
+        except NoEquivalent as error:
+            raise NoEquivalent(*error.reasons, *failure.reasons) from None
+        message = (
+            f"memory {request.memory} per device was written as {converted.memory}: "
+            f"{device.names} ({device.place} {device.label}) has {bytes_text(device.memory)} by the setting `cards`"
+        )
+        step = step_between("memory", request.memory, converted.memory)
+        assumed = Finding(Reason.DEVICE_MEMORY_ASSUMED, message, name, device.label, device.names, step)
+        return converted, written, (assumed,)
+
+
+def named_row(container: ContainerRequest, target: Vendor) -> Binding:
+    """The value of a variable in the container's keys that has a row in a target with claims; of another target nothing."""
+    if target.claim is None:
+        return ()
+    variables = container.vendor.variables.values()
+    bound = [pair for entry in container.key_values.values() for pair in entry.binding]
+    bound += [(variable.name, name) for variable in variables if variable.everywhere for name in variable.write]
+    rows = {(name, value) for name, variable in target.variables.items() for value in variable.rows}
+    return tuple(pair for pair in bound[:1] if pair in rows)
+
+
+class Settled(Struct):
+    """The settled request of one container.
+
+    Attributes:
+        requested: the container and its keys.
+        target: the vendor that it is written for.
+        request: its allocation, as the target's keys express it.
+        form: the target's form that the keys take.
+        filled: dimensions with their defaults.
+        reading: the meaning of the source's keys, before anything is rounded or dropped for the target.
+        resources: resource names to write with their number, or None to remove.
+        claim: the keys of its claim, of a target that has claims; otherwise empty.
+        keys: target keys in labels and annotations: (key, name, text).
+        dropped: annotations of the source that carried the request.
+        findings: warnings for the user.
+        read_back: the meaning of the keys of a translated request, read alone; None if it is not translated.
+    """
+
+    requested: ContainerRequest
+    target: Vendor
+    request: Request
+    form: str
+    filled: Defaults
+    reading: Reading
+    resources: dict[str, Number | None] = {}
+    claim: dict[str, KeyValue] = {}
+    keys: list[tuple[Key, str, str]] = []
+    dropped: list[str] = []
+    findings: list[Finding] = []
+    read_back: Reading | None = None
+
+    @property
+    def translated(self) -> bool:
+        """Whether it is written in another vendor's keys."""
+        return self.read_back is not None
+
+
+class Unchanged(Struct, frozen=True):
+    """A requesting container that is left unchanged: no defaults, no translation, no placement, no shim.
+
+    Attributes:
+        requested: the container and its keys.
+        why: a sentence, for explanations only.
+        placed: its keys select their own scheduler, so that the pod cannot be moved to another vendor's scheduler.
+        finding: the warning for the user, if there is one.
+        share: it requests less than whole devices, which the guard keeps as it does others' shares.
+    """
+
+    requested: ContainerRequest
+    why: str
+    placed: bool = False
+    finding: Finding | None = None
+    share: bool = False
+
+
+def spelled_in(container: ContainerRequest, key: Key) -> str:
+    """Return the name of a key as the container has it, or with the variables of its other keys."""
+    present = container.all_key_values.get(key.name)
+    if present is not None:
+        return present.key
+    return key.spelled({"container": container.name, **bound_in(container.all_key_values)})
+
+
+def with_twin(key: Key, entry: KeyValue, container: str) -> list[str]:
+    """The name that a key is written under, and its twin's."""
+    if key.twin is None:
+        return [entry.key]
+    binding = {**dict(entry.binding), "container": container}
+    names = (key.spellings[0].render(binding), key.twin.render(binding))
+    return [name for name in names if name is not None]
