@@ -167,7 +167,8 @@ def _device(intent: Intent, memory: Memory | None) -> str | None:
     known = f"{memory} is a {'percentage' if sized else 'size'} on a known device only"
     if not policy.cards or not names:
         keys = "`cards`" if names else "`cards` and `cardLabels`"
-        return f"{known}: set {keys} in the settings, and select one by nodeSelector {' '.join(names[:1])}".rstrip()
+        select = f"select one by nodeSelector {' '.join(names[:1])}".rstrip()
+        return f"{known}: ask the administrator to set {keys}, and {select}"
     if not selected:
         return f"{known}: select one of the setting `cards` by nodeSelector {names[0]}"
     return _ambiguous(selected)
@@ -178,7 +179,7 @@ def _ambiguous(selected: list[SelectedDevice]) -> str:
     first = selected[0]  # if only one has a known memory, that one is the device
     where = f"{first.names} ({first.place} {first.label})"
     if not first.known:
-        return f"the setting `cards` lacks the memory of {where}: add it there"
+        return f"the setting `cards` lacks the memory of {where}: ask the administrator to add it"
     if first.memory is None:
         return f"{where} differ in memory: select one device"
     return f"{' and '.join(device.label for device in selected)} name devices that differ in memory: keep one"

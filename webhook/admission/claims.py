@@ -110,7 +110,7 @@ def check_claims(plan: Plan) -> None:
         if beside and device_class and plan.policy.settings.resource_claims == "deny":
             message = (
                 f"{beside} beside {shorten(device_class)}: two systems would each allocate a GPU: keep one of them; "
-                "if the class is of other devices, add it to the setting `otherDeviceClasses`"
+                "if the class is of other devices, ask the administrator to add it to the setting `otherDeviceClasses`"
             )
             raise deny(Reason.CLAIM_BESIDE_REQUEST, message, container=slot.name, field=f"claims[{device_class}]")
         if claims:

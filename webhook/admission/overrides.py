@@ -269,8 +269,8 @@ def target_of(vendor: Vendor, overrides: Overrides, policy: Policy) -> tuple[Ven
             return policy.vendors[policy.settings.target or ""], None
         case "itself" if not vendor.target:
             message = (
-                f"nothing serves the keys of {vendor.name} untranslated: set `target` in the settings, or the annotation "
-                f"{labels.TARGET}"
+                f"nothing serves the keys of {vendor.name} untranslated: set the annotation {labels.TARGET}, "
+                "or ask the administrator for the setting `target`"
             )
             raise deny(Reason.NOT_A_TARGET, message)
     return vendor, None

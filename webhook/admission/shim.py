@@ -157,7 +157,7 @@ def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
             if allocation.vendor.claim is None
             else "the driver may enforce limits"
         )
-        message = f"no shim was injected, {enforced}: {why}"
+        message = f"the library that enforces the share was not added, {enforced}: {why}"
         plan.findings.append(Finding(Reason.LEFT_TO_PLUGIN, message, container))
         report_unused(plan, why)
         return NO_DELIVERY

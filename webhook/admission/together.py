@@ -174,7 +174,9 @@ def _merge_pod_keys(
         elif before is None or (place == "annotation" and name in annotations):
             changes[name] = text
         else:
-            message = f"{place} {name} is {before!r}, but the target needs {text!r}: remove it, or write that"
+            message = (
+                f"{place} {name} is {before!r}, but {texts[0][0].target.name} needs {text!r}: remove it, or write that"
+            )
             raise texts[0][0].requested.deny(Reason.LABEL_CONFLICT, message)
     for container in settled:
         if container.translated:
@@ -192,7 +194,9 @@ def _check_spare_counts(
         for template in key.spellings:
             text = present[key.place].get(template.text)
             if text is not None and (key.place, template.text) not in needed and text != str(devices):
-                message = f"{key.place} {template.text} is {text!r}, but the target needs {devices}: remove it"
+                message = (
+                    f"{key.place} {template.text} is {text!r}, but {container.target.name} needs {devices}: remove it"
+                )
                 raise container.requested.deny(Reason.LABEL_CONFLICT, message)
 
 

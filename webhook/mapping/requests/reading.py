@@ -121,7 +121,7 @@ class Reader(Struct):
         needed = {key for condition in self.form.when for key in condition.keys}
         if isinstance(self.form.devices, Derived):
             needed.add(self.form.devices.key)
-        why = f"beside {counted}" if counted is not None else f"in the form {self.form.name!r}"
+        why = f"beside {counted}" if counted is not None else f"on {self.form.name!r}"
         for entry in others:
             counts = counted is not None and "devices" in self.form.keys[entry.key_name].dimensions
             alike = counts and counted is not None and entry.number == counted.number
