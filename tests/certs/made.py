@@ -104,7 +104,6 @@ class Memory:
         self._changed = asyncio.Event()
 
     def put(self, files: Mapping[str, bytes] | None) -> None:
-        """What another hand does."""
         self.files = files
         self._version += 1
         self._changed.set()
@@ -117,7 +116,6 @@ class Memory:
         return Snapshot(self.files, str(self._version))
 
     async def write(self, files: Mapping[str, bytes], version: str) -> bool:
-        """Compare and swap."""
         await asyncio.sleep(0)
         if self.trouble is not None:
             raise self.trouble

@@ -26,7 +26,6 @@ class File:
         self.clients = ClientCAs(self.path, self.serving, self.reports.append, poll=0.01)
 
     async def looks(self, times: int = 2) -> None:
-        """Look so many times."""
         for _ in range(times):
             await self.clients.reconcile()
 

@@ -59,7 +59,6 @@ class Mount:
         (self.path / "..new").replace(self.path / "..data")
 
     def serves(self, leaf: tuple[bytes, bytes]) -> bool:
-        """Whether that is what the next client is shown."""
         return self.serving.certificate == x509.load_pem_x509_certificate(leaf[0])
 
     def sees(self, *cas: Pair) -> None:

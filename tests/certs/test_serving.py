@@ -62,13 +62,11 @@ class Client:
         self.tls: ssl.SSLObject = writer.get_extra_info("ssl_object")
 
     async def echo(self) -> None:
-        """Prove that the connection works."""
         self.writer.write(b"ping")
         assert await self.reader.readexactly(4) == b"ping"
 
     @property
     def served(self) -> bytes | None:
-        """The certificate that was shown."""
         return self.tls.getpeercert(binary_form=True)
 
 
@@ -179,98 +177,51 @@ def stamp(moment: dt.datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M}"
 
 
+def of(pair: Pair) -> tuple[bytes, bytes]:
+    """A pair as files."""
+    return pair.certificate_pem, pair.key_pem
+
+
+LATE, COMPANYS = leaf(-3), (["localhost"], [COMPANY.certificate])
+OF_ANOTHER = "the serving certificate has a key that belongs to another certificate"
+NO_PEM = "the serving certificate has a certificate or key that is not valid PEM"
+NOT_YET = f"the serving certificate is not valid before {stamp(NOW + EARLY)} UTC, and the clock says {stamp(NOW)}"
+NAMED = "the serving certificate is not for gpu.example, 10.0.0.1: it names localhost, 127.0.0.1"
+NO_SERVER = "the serving certificate is not for servers (extendedKeyUsage serverAuth is missing)"
+SHORT = rsa_leaf(ENDED, NOW)
+
+
 @pytest.mark.parametrize(
-    "chain, key, requirements, message",
+    "files, requirements, message",
     [
-        (
-            leaf().certificate_pem,
-            leaf().key_pem,
-            ANY,
-            "the serving certificate has a key that belongs to another certificate",
-        ),
-        (
-            leaf().certificate_pem,
-            rsa_leaf(AUTHORITY, NOW)[1],
-            ANY,
-            "the serving certificate has a key that belongs to another certificate",
-        ),
-        (b"", b"", ANY, "the serving certificate has a certificate or key that is not valid PEM"),
-        (
-            leaf().certificate_pem,
-            b"garbage",
-            ANY,
-            "the serving certificate has a certificate or key that is not valid PEM",
-        ),
-        (AUTHORITY.certificate_pem, ENCRYPTED, ANY, "the serving certificate has an encrypted key"),
-        (
-            (late := leaf(-3)).certificate_pem,
-            late.key_pem,
-            ANY,
-            f"the serving certificate expired at {stamp(late.not_after)} UTC",
-        ),
-        (
-            (early := leaf(3)).certificate_pem,
-            early.key_pem,
-            ANY,
-            f"the serving certificate is not valid before {stamp(NOW + EARLY)} UTC, and the clock says {stamp(NOW)}",
-        ),
-        (
-            (other_name := leaf()).certificate_pem,
-            other_name.key_pem,
-            (["localhost", "gpu.example", "10.0.0.1"], None),
-            "the serving certificate is not for gpu.example, 10.0.0.1: it names localhost, 127.0.0.1",
-        ),
-        (
-            (for_clients := client_leaf(AUTHORITY)).certificate_pem,
-            for_clients.key_pem,
-            BY_NAME,
-            "the serving certificate is not for servers (extendedKeyUsage serverAuth is missing)",
-        ),
-        ((foreign := issue(OTHER, NAMES, NOW)).certificate_pem, foreign.key_pem, UNDER, NO_WAY),
-        (
-            *rsa_leaf(EXPIRED, NOW),
-            (["localhost"], [EXPIRED.certificate]),
-            NO_WAY,
-        ),
-        (
-            (short := rsa_leaf(ENDED, NOW))[0] + ENDED.certificate_pem,
-            short[1],
-            (["localhost"], [COMPANY.certificate]),
-            NO_WAY,
-        ),
-        (
-            (lost := rsa_leaf(INTERMEDIATE, NOW))[0],
-            lost[1],
-            (["localhost"], [COMPANY.certificate]),
-            NO_WAY,
-        ),
+        ((leaf().certificate_pem, leaf().key_pem), ANY, OF_ANOTHER),
+        ((leaf().certificate_pem, rsa_leaf(AUTHORITY, NOW)[1]), ANY, OF_ANOTHER),
+        ((b"", b""), ANY, NO_PEM),
+        ((leaf().certificate_pem, b"garbage"), ANY, NO_PEM),
+        ((AUTHORITY.certificate_pem, ENCRYPTED), ANY, "the serving certificate has an encrypted key"),
+        (of(LATE), ANY, f"the serving certificate expired at {stamp(LATE.not_after)} UTC"),
+        (of(leaf(3)), ANY, NOT_YET),
+        (of(leaf()), (["localhost", "gpu.example", "10.0.0.1"], None), NAMED),
+        (of(client_leaf(AUTHORITY)), BY_NAME, NO_SERVER),
+        (of(issue(OTHER, NAMES, NOW)), UNDER, NO_WAY),
+        (rsa_leaf(EXPIRED, NOW), (["localhost"], [EXPIRED.certificate]), NO_WAY),
+        ((SHORT[0] + ENDED.certificate_pem, SHORT[1]), COMPANYS, NO_WAY),
+        (rsa_leaf(INTERMEDIATE, NOW), COMPANYS, NO_WAY),
     ],
     ids=range(13),
 )
 async def test_bad_pair_is_refused_and_the_old_one_served(
-    chain: bytes, key: bytes, requirements: Requirements, message: str
+    files: tuple[bytes, bytes], requirements: Requirements, message: str
 ) -> None:
     """Whatever is wrong with a new pair is reported exactly; the old one stays in force and works."""
     old = leaf()
     tls = serving(old)
     with pytest.raises(UnusablePairError) as caught:
-        tls.swap(chain, key, NOW, *requirements)
+        tls.swap(*files, NOW, *requirements)
     assert str(caught.value) == message
     async with listening(tls.context) as port, connected(port) as client:
         await client.echo()
         assert client.served == der(old)
-
-
-async def test_rsa_pair_with_an_intermediate_from_outside() -> None:
-    """A company's pair is served in the place of ours: a client that trusts the root gets the whole chain."""
-    tls = serving(leaf())
-    chain, key = rsa_leaf(INTERMEDIATE, NOW)
-    requirements = (["localhost"], [OTHER.certificate, COMPANY.certificate])
-    tls.swap(chain + INTERMEDIATE.certificate_pem, key, NOW, *requirements)
-    trusting = ssl.create_default_context(cadata=COMPANY.certificate_pem.decode())
-    async with listening(tls.context) as port, connected(port, context=trusting) as client:
-        await client.echo()
-        assert client.served == ssl.PEM_cert_to_DER_cert(chain.decode())
 
 
 async def test_without_a_pair_every_handshake_is_refused() -> None:

@@ -60,11 +60,9 @@ class Replica:
             self.world.bundles = [self.published | bundle for bundle in found]
 
     def look(self) -> None:
-        """See what is registered now."""
         self.trust = self.trust.observed(self.world.bundles, self.world.at)
 
     async def reconcile(self) -> float:
-        """Look, keep, register, look again."""
         self.look()
         due = await self.keeper.reconcile()
         self.register()
@@ -73,12 +71,10 @@ class Replica:
 
     @property
     def kinds(self) -> list[CertificateMatter]:
-        """What was reported."""
         return [notice.matter for notice in self.reports]
 
     @property
     def leaf(self) -> x509.Certificate:
-        """What is served."""
         assert self.serving.certificate is not None
         return self.serving.certificate
 

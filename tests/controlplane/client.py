@@ -52,7 +52,6 @@ class _Connection(http.client.HTTPSConnection):
     """A connection that is closed when nobody has it any more, as at the end of a thread."""
 
     def limit(self, seconds: float) -> None:
-        """Set how long each step may take."""
         self.timeout = seconds
         if self.sock is not None:
             self.sock.settimeout(seconds)

@@ -32,7 +32,6 @@ class Example:
         return copy.deepcopy({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod["spec"]})
 
     def moved(self, namespace: str) -> "Example":
-        """Return the same in another namespace."""
         manifest = copy.deepcopy(self.manifest)
         manifest["metadata"]["namespace"] = namespace
         return Example(self.name, manifest, namespace)

@@ -16,7 +16,6 @@ class OwnPlane(ControlPlane):
     """A control plane whose components can be restarted under those who use it."""
 
     def __init__(self, binaries: Binaries, folder: Path) -> None:
-        """Start it, as any other."""
         self._commands: dict[str, list[str]] = {}
         super().__init__(binaries, folder)
 
@@ -59,13 +58,11 @@ class Relay:
         self._delivered.set()
 
     def cut(self) -> None:
-        """Reset what is connected, and whoever comes."""
         self._open = False
         for writer in tuple(self._writers):
             writer.transport.abort()
 
     def mend(self) -> None:
-        """Let everybody through again."""
         self._open = True
         self._delivered.set()
 
@@ -74,7 +71,6 @@ class Relay:
         self._delivered.clear()
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry one connection both ways."""
         if not self._open:
             writer.transport.abort()
             return
@@ -93,7 +89,6 @@ class Relay:
             self._tasks.difference_update(both)
 
     async def end(self) -> None:
-        """End what is under way."""
         self.cut()
         tasks = tuple(self._tasks)
         for task in tasks:

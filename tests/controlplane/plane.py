@@ -39,7 +39,6 @@ class ControlPlane:
     names: tuple[str, ...] = ("127.0.0.1", "localhost")
 
     def __init__(self, binaries: Binaries, folder: Path) -> None:
-        """Start etcd and the API server, and return when the API server is ready."""
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
         self.binaries = binaries
@@ -58,16 +57,13 @@ class ControlPlane:
         self.write_kubeconfig(self.kubeconfig)
 
     def __enter__(self) -> Self:
-        """Return the running control plane."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop it."""
         self.stop()
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port of the API server."""
         parts = urlsplit(self.client.server)
         return parts.hostname or "", parts.port or 0
 

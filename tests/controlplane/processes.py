@@ -41,7 +41,6 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._process.pid
 
     def check(self) -> None:
@@ -65,11 +64,9 @@ class Process:
         return self._process.wait()
 
     def __enter__(self) -> Self:
-        """Return the running process."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop it."""
         self.stop()
 
 

@@ -40,7 +40,6 @@ class Product:
     ca: bytes
 
     def metrics(self) -> str:
-        """Return what Prometheus would read now."""
         return _get(self.plain, "/metrics")[1]
 
     def registration(self, selector: Object, name: str = "vgpu-webhook") -> Object:

@@ -63,7 +63,6 @@ class Site:
 
     @property
     def stored_state(self) -> State | None:
-        """What the Secret holds."""
         answer = self.plane.client.get("v1", "secrets", SECRET, OWN)
         data = answer.body.get("data") or {} if answer.status == 200 else {}
         try:
@@ -72,7 +71,6 @@ class Site:
             return None
 
     def change(self, **data: bytes | None) -> None:
-        """By hand."""
         encoded = {
             name.replace("_", "."): None if content is None else base64.b64encode(content).decode()
             for name, content in data.items()
@@ -80,12 +78,10 @@ class Site:
         self.plane.client.patch("v1", "secrets", SECRET, {"data": encoded}, OWN).accepted()
 
     def ask(self, what: str) -> None:
-        """What `certs rotate` does, or an annotation."""
         change = {"metadata": {"annotations": {ROTATE: what}}}
         self.plane.client.patch("v1", "secrets", SECRET, change, OWN).accepted()
 
     def registered(self) -> set[x509.Certificate] | None:
-        """The CAs that API servers trust."""
         answer = self.plane.client.get(GROUP, KIND, NAME)
         if answer.status != 200:
             return None
@@ -96,15 +92,12 @@ class Site:
         return set.intersection(*found)
 
     def served(self) -> x509.Certificate:
-        """What a client is shown now."""
         return x509.load_pem_x509_certificate(ssl.get_server_certificate(("127.0.0.1", self.port)).encode())
 
     def create(self) -> Answer:
-        """A GPU pod that is treated, or refused."""
         return self.plane.client.create(pod("p", {"nvidia.com/gpumem": "3000"}), TEAM, dry_run=True)
 
     def treated(self) -> bool:
-        """Whether such a pod is."""
         answer = self.create()
         return answer.status == 201 and answer.body["spec"]["schedulerName"] == "hami-scheduler"
 
@@ -118,24 +111,20 @@ class Replica:
         self._plain = plain
 
     def ready(self) -> bool:
-        """Whether it says so."""
         self.process.check()
         return "ready:" in self.process.log.read_text()
 
     def get(self, path: str) -> str:
-        """The plain endpoint."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._plain}{path}", timeout=PATIENCE) as response:
             text: str = response.read().decode()
             return text
 
     def metric(self, name: str) -> float:
-        """One sample."""
         found = re.search(rf"^{re.escape(name)} (\S+)$", self.get("/metrics"), re.MULTILINE)
         assert found is not None, name
         return float(found[1])
 
     def has_told(self, text: str) -> bool:
-        """Whether the log has it."""
         return text in self.process.log.read_text()
 
 

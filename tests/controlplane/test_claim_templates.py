@@ -61,7 +61,6 @@ class Counted:
         self.go.set()
 
     async def request(self, method: str, path: str, **more: Any) -> Answer:
-        """Pass a request on."""
         self.requests.append(f"{method} {path}")
         if method == "POST":
             await self.go.wait()

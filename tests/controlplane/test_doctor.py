@@ -38,7 +38,6 @@ class Diagnosis:
     checks: dict[str, Any]
 
     def levels(self) -> dict[str, str]:
-        """How each check ended."""
         return {name: configured["level"] for name, configured in self.checks.items()}
 
     def bad(self) -> dict[str, str]:

@@ -45,21 +45,17 @@ class Place:
         plane.create_namespace(namespace(self.name))
 
     def write(self, name: str, text: str, key: str = MAPPING_KEY) -> None:
-        """Create or change a ConfigMap."""
         manifest = self.manifest(name, text, key)
         if self.plane.client.create(manifest, self.name).status == 409:
             self.plane.client.patch("v1", "configmaps", name, manifest, self.name).accepted()
 
     def manifest(self, name: str, text: str, key: str = MAPPING_KEY) -> Object:
-        """A ConfigMap with a document."""
         return mapping(name, text) if key == MAPPING_KEY else config_map(name, {key: text})
 
     def remove(self, name: str) -> None:
-        """Delete a ConfigMap."""
         self.plane.client.delete("v1", "configmaps", name, self.name).accepted()
 
     def recorded(self) -> dict[str, str]:
-        """The texts of the record."""
         return {name: text for name, text in self._record().items() if not name.startswith("_")}
 
     def _record(self) -> dict[str, str]:
@@ -87,12 +83,10 @@ class Replica:
 
     @property
     def about(self) -> str | None:
-        """What acme says about itself, as it is in force."""
         found = self.policies[-1].vendors.get("acme")
         return found.document.about if found is not None else None
 
     def describes(self, about: str) -> Callable[[], bool]:
-        """Whether acme says that about itself."""
         return lambda: bool(self.policies) and self.about == about
 
     @property

@@ -55,15 +55,12 @@ class Cluster:
         return found if found is not None and found.get("webhooks") else None
 
     def read(self) -> Stored:
-        """What was read from it."""
         return read_stored(self.found() or {}, OWN_LABEL)
 
     def delete(self) -> None:
-        """By hand."""
         self._client.delete(API_VERSION, CONFIGURATIONS, NAME)
 
     def change(self, change: Callable[[Object], None]) -> None:
-        """By hand, whoever else writes."""
         while True:
             found = self.found()
             assert found is not None

@@ -58,16 +58,13 @@ class Secret:
         self._client = plane.client
 
     def found(self) -> Object | None:
-        """The current content."""
         answer = self._client.get("v1", "secrets", NAME, PLACE)
         return None if answer.status == 404 else answer.accepted()
 
     def delete(self) -> None:
-        """By hand."""
         self._client.delete("v1", "secrets", NAME, PLACE)
 
     def create(self, **data: bytes) -> None:
-        """By hand, or by an installer."""
         encoded = {name.replace("_", "."): base64.b64encode(content).decode() for name, content in data.items()}
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": NAME}, "data": encoded}
         self._client.create(secret, PLACE).accepted()

@@ -62,7 +62,6 @@ class Becomes:
     reports: tuple[str, ...]
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Each of its shapes, with what becomes of it."""
         for pod in self.pods:
             why = f" ({pod.text})" if pod.outcome == "unchanged" else ""
             told = "; ".join(", ".join(texts) for texts in (pod.effects, pod.codes) if texts)

@@ -74,7 +74,6 @@ class Place:
 
     @property
     def name(self) -> str:
-        """As a path."""
         return ".".join(self.path)
 
 
@@ -160,7 +159,6 @@ class Filling:
 
     @property
     def name(self) -> str:
-        """All of it."""
         return f"{self.place.kind} {self.place.name}, {self.token!a}, {self.word}, {self.count} in {self.spread}"
 
     def body(self, size: int, policy: Policy) -> bytes:

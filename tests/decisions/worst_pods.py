@@ -369,7 +369,6 @@ class Where:
 
     @property
     def namespace(self) -> Namespace:
-        """The namespace, opted in."""
         opted = {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"}
         return Namespace("team", opted | dict(self.labels), self.annotations)
 

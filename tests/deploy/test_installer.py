@@ -21,7 +21,6 @@ class Node:
     """A folder that stands for one of a node, and images with a library."""
 
     def __init__(self, folder: Path) -> None:
-        """Nothing is installed yet."""
         self.target = folder / "node" / "vgpu-shim"
         self.images = folder / "images"
 
@@ -45,7 +44,6 @@ class Node:
         }
 
     def run(self, version: str, command: str = "install", **more: str) -> subprocess.CompletedProcess[str]:
-        """Run the script to its end."""
         environment = self.environment(version, **more)
         return subprocess.run(
             ["/bin/sh", str(SCRIPT), command],
@@ -58,11 +56,9 @@ class Node:
 
     @property
     def library(self) -> Path:
-        """The library that containers load."""
         return self.target / "libvgpu.so"
 
     def names(self) -> set[str]:
-        """What is in the folder."""
         return {path.name for path in self.target.iterdir()}
 
 

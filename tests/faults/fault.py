@@ -69,7 +69,6 @@ class Observed:
     checks: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def __or__(self, other: "Observed") -> "Observed":
-        """What was told at one time or the other."""
         nothing: frozenset[str] = frozenset()
         names = self.checks.keys() | other.checks.keys()
         return Observed(

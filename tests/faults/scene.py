@@ -74,13 +74,11 @@ class Scene:
 
     @property
     def client(self) -> Client:
-        """Calls the API server, as an administrator."""
         return self.plane.client
 
     # Replicas.
 
     def begin(self) -> None:
-        """Make the namespaces, and start both replicas."""
         for name, labels in ((OWN, {}), (TEAM, OPTED_IN), (LATE, {})):
             metadata = {"name": name, "labels": labels}
             self.plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
@@ -96,11 +94,9 @@ class Scene:
 
     @property
     def kubeconfig(self) -> Path:
-        """The way of the replicas to the API server."""
         return self.folder / "kubeconfig"
 
     def kill(self, *numbers: int) -> None:
-        """End replicas without notice."""
         for number in numbers:
             os.killpg(self.replicas[number].process.pid, signal.SIGKILL)
             self.replicas[number].process.stop()
@@ -113,12 +109,10 @@ class Scene:
             replica.process = self._process(number, replica.port, replica.plain, *options, before=before)
 
     def signal(self, what: signal.Signals, *numbers: int) -> None:
-        """Send a signal."""
         for number in numbers:
             os.killpg(self.replicas[number].process.pid, what)
 
     def extra(self, *options: str, namespace: str = OWN) -> Process:
-        """Start one more, that no Service leads to."""
         port, plain = free_ports(2)
         return self._process(next(self._numbers) + 100, port, plain, *options, namespace=namespace)
 
@@ -140,7 +134,6 @@ class Scene:
     # What is known of them.
 
     def ready(self) -> bool:
-        """Whether all replicas are."""
         return all(self.get(each, "/readyz")[0] == 200 for each in self.replicas)
 
     def get(self, replica: Replica, path: str) -> tuple[int, str]:
@@ -188,12 +181,10 @@ class Scene:
         time.sleep(0.5)
 
     def check_command(self) -> list[str]:
-        """The doctor, as a person calls it."""
         options = ["--kubeconfig", str(self.plane.kubeconfig), "--release-namespace", OWN, "-o", "json"]
         return [*PROGRAM, "check", *options]
 
     def treats(self) -> bool:
-        """Whether a pod comes out treated."""
         try:
             answer = self.client.create(gpu_pod(f"probe-{time.monotonic_ns()}"), TEAM, dry_run=True)
         except OSError:
@@ -201,7 +192,6 @@ class Scene:
         return answer.status == 201 and "annotations" in answer.body["metadata"]
 
     def settle(self) -> None:
-        """Return when all is well."""
         if not self.fresh:
             self.restart(0, 1)
             self.fresh = True
@@ -215,7 +205,6 @@ class Scene:
         self.steady()
 
     def clear(self) -> None:
-        """Delete the pods."""
         for namespace in (TEAM, LATE):
             query = {"gracePeriodSeconds": "0"}
             self.client.call("DELETE", f"/api/v1/namespaces/{namespace}/pods", query=query).accepted()
@@ -223,7 +212,6 @@ class Scene:
     # What is done to the cluster.
 
     def configuration(self) -> Object | None:
-        """The webhook configuration, as it stands."""
         answer = self.client.get(GROUP, KIND, NAME)
         return answer.body if answer.status == 200 and answer.body.get("webhooks") else None
 
@@ -251,7 +239,6 @@ class Scene:
             self.client.call("PUT", f"/api/v1/namespaces/{OWN}/configmaps/{name}", manifest).accepted()
 
     def settings(self) -> None:
-        """Write the settings."""
         self.config_map(SETTINGS, {"settings.yaml": "bareDevices: share\n"})
 
     def rejects(self) -> bool:
@@ -265,7 +252,6 @@ class Scene:
         return all(line in self.get(each, "/metrics")[1] for each in self.replicas)
 
     def mapping(self, name: str, document: Object) -> None:
-        """Write a mapping."""
         self.config_map(name, {"mapping.yaml": json.dumps(document)}, {"vgpu-webhook.io/mapping": "true"})
 
     def delete_config_map(self, name: str) -> None:
@@ -273,7 +259,6 @@ class Scene:
         self.client.delete("v1", "configmaps", name, OWN)
 
     def create_many(self, path: str, manifest: Callable[[int], Object], count: int) -> None:
-        """Create very many objects of a collection."""
         together(lambda number: self.client.call("POST", path, manifest(number)).accepted(), count)
 
 

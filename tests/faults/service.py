@@ -50,7 +50,6 @@ class Ways:
 
     @property
     def relay_port(self) -> int:
-        """Where replicas reach the API server."""
         assert self._relay is not None
         return self._relay.port
 
@@ -99,7 +98,6 @@ class Ways:
             server.close()
 
     async def _look(self, port: int, plain: int) -> None:
-        """Look at a replica as a kubelet does."""
         most = self.probe.failures
         ready = await asyncio.to_thread(_is_ready, plain, self.probe.timeout)
         self._failures[port] = 0 if ready else self._failures.get(port, most) + 1

@@ -51,14 +51,12 @@ class Stream:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Create pods until the end of the block."""
         self.fates.clear()
         self.last_message = ""
         with beside(self._run, CLIENTS):
             yield
 
     def begun(self) -> dict[Fate, list[float]]:
-        """When pods were begun, by what became of them."""
         with self._lock:
             return {fate: sorted(at for at, became in self.fates if became is fate) for fate in Fate}
 

@@ -134,11 +134,9 @@ class Logs:
 
     @classmethod
     def since_now(cls, folder: Path) -> "Logs":
-        """From now on."""
         return cls(folder, {log: log.stat().st_size for log in folder.glob("replica-*.log")})
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """Each as an object."""
         for log in self.folder.glob("replica-*.log"):
             with log.open("rb") as file:
                 file.seek(self.offsets.get(log, 0))

@@ -54,7 +54,6 @@ class Run:
         self._ends = time.monotonic() + BUDGET
 
     def memory(self, container: Container, environment: Mapping[str, str], *library: str) -> Seen:
-        """Return what a program sees of its memory."""
         with self.where.started(container, environment, "memory", str(container.memory * MIB), *library) as process:
             return self.ended(process, MEMORY_LIMIT)
 
@@ -88,7 +87,6 @@ class Run:
         return self._ends - time.monotonic()
 
     def add(self, row: Row) -> None:
-        """Print a row, and keep it."""
         self.rows.append(row)
         seen = f"without: {row.without}; stored: {row.seen}" if row.without else row.seen
         _say(f"{WORDS[row.ok]:8} | {row.kind:6} | {row.vendor:13} | {row.name} | {row.promised} | {seen}")
@@ -97,7 +95,6 @@ class Run:
         self.save()
 
     def save(self) -> None:
-        """Write what there is so far."""
         rows = ",\n".join(json.dumps(dataclasses.asdict(each)) for each in self.rows)
         text = f'{{"machine": {json.dumps(self.machine, indent=1)},\n"rows": [\n{rows}\n]}}\n'
         (self.results / "result.json").write_text(text)

@@ -40,13 +40,11 @@ class Process:
     started: float
 
     def ready(self, limit: float) -> None:
-        """Wait until it has said that it is ready."""
         assert self.popen.stdout is not None
         if select.select([self.popen.stdout], [], [], limit)[0]:
             self.popen.stdout.readline()
 
     def go(self) -> None:
-        """Tell it to go on, by the end of its input."""
         if self.popen.stdin is not None:
             self.popen.stdin.close()
             self.popen.stdin = None

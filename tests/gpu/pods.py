@@ -26,7 +26,6 @@ class Container:
 
     @property
     def title(self) -> str:
-        """What it is called in tables."""
         return f"{self.case}/{self.name}"
 
 

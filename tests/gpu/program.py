@@ -89,7 +89,6 @@ class Driver:
         return address
 
     def free(self, address: ctypes.c_uint64) -> None:
-        """Give it back."""
         self.call("cuMemFree_v2", address)
 
 

@@ -39,17 +39,14 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """What the command line knows it by."""
         return f"{self.path}:{self.number}"
 
     @property
     def module(self) -> str:
-        """What it is imported as."""
         return ".".join(self.path.with_suffix("").parts).removesuffix(".__init__")
 
     @property
     def line(self) -> int:
-        """The number of the first line that is changed."""
         pairs = zip((ROOT / self.path).read_text().splitlines(), self.source.splitlines(), strict=False)
         return next((number for number, (before, after) in enumerate(pairs, 1) if before != after), 0)
 

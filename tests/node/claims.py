@@ -61,11 +61,9 @@ class Claims:
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster of one node."""
         return self.release.plane
 
     def templates(self, namespace: str = TEAM) -> set[str]:
-        """The names of templates."""
         return {each["metadata"]["name"] for each in self.cluster.client.list(GROUP, TEMPLATES, namespace)}
 
     def prepared(self) -> list[str]:

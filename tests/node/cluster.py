@@ -90,11 +90,9 @@ class Cluster(ControlPlane):
 
     @property
     def files(self) -> Path:
-        """The node's file system."""
         return Path(f"/proc/{self.pid}/root")
 
     def load(self, archive: Path) -> None:
-        """Bring an image to the node."""
         done = self._ctr("--namespace", "k8s.io", "images", "import", "--local", archive)
         assert done.returncode == 0, done.stderr + done.stdout
 
@@ -195,7 +193,6 @@ class Cluster(ControlPlane):
         return self._offers({DEVICE: DEVICES, **COUNTED})
 
     def ready(self) -> bool:
-        """Whether the node is ready, and takes pods."""
         answer = self.client.get("v1", "nodes", NODE)
         if answer.status != 200 or answer.body["spec"].get("taints"):
             return False
@@ -203,7 +200,6 @@ class Cluster(ControlPlane):
         return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
 
     def __exit__(self, *_: object) -> None:
-        """Copy the logs, and end everything."""
         for log in self._root.glob("*.log"):
             shutil.copy(log, self._logs)
         self.stop()

@@ -125,7 +125,6 @@ class Buildah:
         return done.stdout.strip()
 
     def push(self, image: str, archive: Path) -> None:
-        """Write an image and its name to an OCI archive."""
         self.run("push", "--quiet", image, f"oci-archive:{archive}:{image}")
 
 

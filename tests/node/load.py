@@ -36,7 +36,6 @@ class Load:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, answer: Answer | OSError) -> None:
-        """Count one."""
         with self._lock:
             if isinstance(answer, OSError):
                 self.refused.append(repr(answer))

@@ -28,7 +28,6 @@ class Namespaces:
     """Network, mounts, processes and control groups of a node; nothing of them outlives this process."""
 
     def __init__(self, folder: Path) -> None:
-        """Make them."""
         self.folder = folder
         self.name = folder.name
         self.log = folder / "namespaces.log"
@@ -48,7 +47,6 @@ class Namespaces:
 
     @property
     def pid(self) -> int:
-        """Of the first process, as this machine counts."""
         [unshare] = _children(self._guard.pid)
         [first] = _children(unshare)
         return first
@@ -68,7 +66,6 @@ class Namespaces:
             return self._read().get("is")
 
     def close(self) -> None:
-        """End everything, and wait until nothing is left."""
         assert self._guard.stdin is not None
         self._guard.stdin.close()
         self._guard.wait(timeout=120)
@@ -95,12 +92,10 @@ class Inside:
     pid: int = field(default=0, init=False)
 
     def start(self) -> None:
-        """Start it."""
         environment = {"PATH": os.defpath + ":/usr/sbin:/sbin", **(self.environment or {})}
         self.pid = self.namespaces.call(start=self.command, log=str(self.log), environment=environment)
 
     def ended(self) -> int | None:
-        """Its exit status, none while it runs."""
         status: int | None = self.namespaces.call(ended=self.pid)
         return status
 
@@ -120,7 +115,6 @@ class Inside:
         wait_until(lambda: self.ended() is not None, f"{self.name} ended")
 
     def __enter__(self) -> Self:
-        """Return it."""
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -23,7 +23,6 @@ class Pods:
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def create(self, *containers: Object, annotations: Object | None = None, **spec: Any) -> Object:
-        """Create a pod and return it as it is stored."""
         return self.cluster.client.create(
             self.body(*containers, annotations=annotations, **spec), self.namespace
         ).accepted()
@@ -39,7 +38,6 @@ class Pods:
         }
 
     def get(self, pod: Object) -> Object:
-        """Return it as it is now."""
         return self.cluster.client.get("v1", "pods", pod["metadata"]["name"], self.namespace).accepted()
 
     def phase(self, pod: Object, *phases: str) -> Object:
@@ -55,7 +53,6 @@ class Pods:
             raise AssertionError(f"{error}: {json.dumps(self.get(pod)['status'], indent=1)}") from error
 
     def finish(self, pod: Object) -> Object:
-        """Wait until it has succeeded."""
         ended = self.phase(pod, *ENDED)
         assert ended["status"]["phase"] == "Succeeded", (ended["status"], self.log(pod))
         return ended
@@ -67,7 +64,6 @@ class Pods:
         return str(body["text"]) if "text" in body else json.dumps(body)
 
     def printed(self, pod: Object, container: str = "c0") -> list[Any]:
-        """Each line of that, which has to be JSON."""
         return [json.loads(line) for line in self.log(pod, container).splitlines()]
 
     def run(self, pod: Object, *command: str) -> Any:
@@ -78,7 +74,6 @@ class Pods:
         return json.loads(subprocess.run([*kubectl, *where], capture_output=True, text=True, check=True).stdout)
 
     def delete(self, pod: Object) -> None:
-        """Delete it, and wait until it is gone."""
         name = pod["metadata"]["name"]
         self.cluster.client.delete("v1", "pods", name, self.namespace)
         self.cluster.wait_until(

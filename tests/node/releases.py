@@ -41,7 +41,6 @@ class Release:
         return self.helm.run(*command.split(), RELEASE, *chart, *where, *more)
 
     def replicas(self) -> list[Object]:
-        """The webhook's pods, those that end included."""
         return self.plane.client.list("v1", "pods", NAMESPACE, WEBHOOKS)
 
     def ready(self) -> list[str]:
@@ -68,7 +67,6 @@ class Release:
         return digests.pop() if len(digests) == 1 else None
 
     def deployment(self) -> Object:
-        """As it is now."""
         return self.plane.client.get("apps/v1", "deployments", RELEASE, NAMESPACE).accepted()
 
     def ensure(self) -> None:
@@ -80,7 +78,6 @@ class Release:
         self.plane.wait_until(self.registration, "registered", 60)
 
     def installed(self) -> bool:
-        """Whether Helm knows of it."""
         where = ["--kubeconfig", str(self.plane.kubeconfig), "--namespace", NAMESPACE]
         return RELEASE in self.helm.run("list", "--short", *where).split()
 
@@ -91,7 +88,6 @@ class Release:
         self.gone()
 
     def rolled_out(self) -> bool:
-        """As `kubectl rollout status` sees it."""
         found = self.deployment()
         wanted, status = found["spec"]["replicas"], found["status"]
         counts = [status.get(key, 0) for key in ("updatedReplicas", "replicas", "readyReplicas", "availableReplicas")]
@@ -123,7 +119,6 @@ class Release:
         return self.plane.client.create(pod, namespace, dry_run=dry_run)
 
     def serving(self, namespace: str) -> None:
-        """Wait until pods of a namespace are treated."""
         self.plane.wait_until(lambda: touched(self.create(namespace, dry_run=True)), f"pods of {namespace} treated", 60)
 
     def gone(self) -> None:

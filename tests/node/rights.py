@@ -25,12 +25,10 @@ class Right:
     name: str = ""
 
     def __str__(self) -> str:
-        """Return it as a line of a table."""
         named = f" {self.name}" if self.name else ""
         return f"{self.verb} {self.resource}{named}{f' in {self.namespace}' if self.namespace else ''}"
 
     def covers(self, used: "Right") -> bool:
-        """Whether this grants what was used."""
         return (
             (self.verb, self.resource) == (used.verb, used.resource)
             and self.namespace in {"", used.namespace}

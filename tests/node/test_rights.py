@@ -46,7 +46,6 @@ class Scene:
         return [use for use in used(self.release.plane.audit_log, NAMESPACE, ACCOUNT) if use.pod in self._pods]
 
     def wait_for(self, *lines: str) -> None:
-        """Wait until all of this was used."""
 
         def lacking() -> list[str]:
             seen = {str(use.right) for use in self.uses()}

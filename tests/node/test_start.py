@@ -48,7 +48,6 @@ class Desk:
     release: Release
 
     def run(self, command: str) -> "subprocess.CompletedProcess[str]":
-        """Run a command."""
         plane = self.release.plane
         path = f"{self.folder}/bin:{Path(sys.executable).parent}:{os.environ['PATH']}"
         return subprocess.run(

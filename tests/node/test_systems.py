@@ -102,7 +102,6 @@ class RealPlace(Place):
             self._change({kind: dict.fromkeys(each) for kind, each in metadata.items() if kind == "annotations"})
 
     def annotate_node(self, annotations: Mapping[str, str | None]) -> None:
-        """Change annotations of the Node."""
         self._change({"annotations": dict(annotations)})
 
     def _change(self, metadata: Object) -> None:

@@ -72,7 +72,6 @@ class Ours:
         self._seen: dict[str, Outcome] = {}
 
     def __call__(self, text: str) -> Outcome:
-        """What becomes of a pod."""
         if text not in self._seen:
             decision = decide(decode_pod(text.encode()), CONTEXT, self.policy)
             stored = json.dumps(apply_strictly(json.loads(text), decision.patch)) if decision.patch else text
@@ -173,12 +172,10 @@ class Beside:
 
     @property
     def home(self) -> bool:
-        """Whether the pod stays with its own system."""
         return self.target is None
 
     @property
     def vendor(self) -> Vendor:
-        """Under whom it runs in the end."""
         return self.ours.policy.vendors[self.target or self.source]
 
     def fault(self, sent: str, order: str) -> str | None:

@@ -151,7 +151,6 @@ class Slow(Playground):
         self.running = self.most = 0
 
     def answer(self, state: PageState) -> dict[str, Any]:
-        """Wait."""
         self.running += 1
         self.most = max(self.most, self.running)
         assert self.released.acquire(timeout=PATIENCE)

@@ -116,12 +116,10 @@ class Block:
 
     @property
     def run(self) -> bool:
-        """Whether its commands are run."""
         return self.language in {"console", "sh"} and self.not_run is None
 
     @property
     def file(self) -> str | None:
-        """The name of the file that it shows."""
         named = _FILE.match(self.text)
         return None if named is None else named[1]
 

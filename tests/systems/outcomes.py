@@ -59,7 +59,6 @@ class Outcome:
         return self.given is None and not self.denied and not self.left
 
     def __str__(self) -> str:
-        """Return a cell of the table."""
         if self.denied:
             return f"denied: {self.denied}"
         if self.left:

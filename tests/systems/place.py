@@ -38,7 +38,6 @@ class Certificate:
     ca: Path
 
     def bundle(self) -> str:
-        """The CA as a webhook configuration has it."""
         return base64.b64encode(self.ca.read_bytes()).decode()
 
 
@@ -103,7 +102,6 @@ class Place:
             answer.accepted()
 
     def namespaces(self, *names: str) -> None:
-        """Create namespaces."""
         for name in names:
             self.created({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
@@ -128,7 +126,6 @@ class Place:
             client.delete("v1", "nodes", NODE).accepted()
 
     def annotate_node(self, annotations: Mapping[str, str | None]) -> None:
-        """Change annotations of the Node."""
         self.plane.client.patch("v1", "nodes", NODE, {"metadata": {"annotations": dict(annotations)}}).accepted()
 
     def kube_scheduler(self, name: str, extender: Object) -> AbstractContextManager[Process]:

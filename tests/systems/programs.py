@@ -47,7 +47,6 @@ class Built:
         return GoProgram(self.name, HERE / self.name, inputs, first, "-s -w", WITHOUT_GO, others=tuple(others)).folder()
 
     def version(self) -> str:
-        """The module and its version in the go.mod."""
         found = re.search(rf"^(?:require)?\s+{re.escape(self.module)} v(\S+)", self._modules(), re.MULTILINE)
         assert found is not None, f"{self.name}/go.mod does not require {self.module}"
         return f"{self.module} {found[1]}"

@@ -29,7 +29,6 @@ class Share:
     cores: int | None = None
 
     def __str__(self) -> str:
-        """Return a cell of a table."""
         return f"{self.devices} x {self.memory_mib} MiB{'' if self.cores is None else f', {self.cores} %'}"
 
     def keeps(self, promise: "Share") -> bool:
