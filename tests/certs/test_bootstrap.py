@@ -45,14 +45,7 @@ async def seconds(replicas: Sequence[Replica], longest: float = 2 * SETTLE) -> l
 
 @pytest.mark.parametrize(
     "bundles",
-    [
-        ([], []),
-        ([OLD], []),
-        ([STRANGER], [STRANGER]),
-        ([STRANGER], []),
-        ([OLD], [STRANGER]),
-        ([OLD], [OLD]),
-    ],
+    [([], []), ([OLD], []), ([STRANGER], [STRANGER]), ([STRANGER], []), ([OLD], [STRANGER]), ([OLD], [OLD])],
     ids=["both empty", "one empty", "a stranger's", "a stranger's and none", "one a stranger's", "as it should be"],
 )
 async def test_what_all_serve_is_served_as_soon_as_it_is_in_the_bundle(bundles: Sequence[Collection[Pair]]) -> None:

@@ -153,8 +153,7 @@ def client_leaf(ca: Pair) -> Pair:
     alternatives = x509.SubjectAlternativeName([x509.DNSName("localhost")])
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
     return Pair(
-        signed(made.key, ca, "localhost", made.not_after, (alternatives, False), (usage, False), since=NOW),
-        made.key,
+        signed(made.key, ca, "localhost", made.not_after, (alternatives, False), (usage, False), since=NOW), made.key
     )
 
 

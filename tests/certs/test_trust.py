@@ -58,10 +58,7 @@ QUARTERS = st.integers(0, 40).map(lambda number: number / 4)
 """Seconds that add up without rounding."""
 
 
-@given(
-    st.lists(st.tuples(QUARTERS, st.sets(st.sampled_from([A, B, C]))), min_size=1, max_size=30),
-    QUARTERS,
-)
+@given(st.lists(st.tuples(QUARTERS, st.sets(st.sampled_from([A, B, C]))), min_size=1, max_size=30), QUARTERS)
 def test_settled_means_seen_for_so_long(looks: list[tuple[float, set[bytes]]], settle: float) -> None:
     """Nothing is settled that any look within the settle time has missed."""
     trust, at = Trust(settle), 0.0

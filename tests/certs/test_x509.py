@@ -118,7 +118,4 @@ def test_strict_verifier_accepts(ca: Pair, leaf: Pair, name: str) -> None:
     """A verifier with the profile of the web's own CAs takes the chain."""
     builder = PolicyBuilder().store(Store([ca.certificate])).time(NOW)
     chain = builder.build_server_verifier(x509.DNSName(name)).verify(leaf.certificate, [])
-    assert [link.serial_number for link in chain] == [
-        leaf.certificate.serial_number,
-        ca.certificate.serial_number,
-    ]
+    assert [link.serial_number for link in chain] == [leaf.certificate.serial_number, ca.certificate.serial_number]

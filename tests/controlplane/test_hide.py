@@ -78,12 +78,6 @@ def test_who_is_sent(plane: ControlPlane) -> None:
     assert containers(create(plane, PLAIN, AUDITED)) == [None, None]
 
 
-def test_what_gives_no_device_is_hidden_from(plane: ControlPlane) -> None:
-    """A number of 0 is no request, whatever its name."""
-    for name in ("nvidia.com/gpu", "nvidia.com/anything"):
-        assert containers(create(plane, with_side({name: "0"}))) == [[HIDDEN], [HIDDEN]]
-
-
 def test_no_size_keeps_a_pod_out(plane: ControlPlane) -> None:
     """More annotations or containers than a decision looks through, and annotations that leave no room for a status."""
     many = with_side({})

@@ -122,10 +122,7 @@ async def test_a_connection_goes_silent(plane: ControlPlane, tmp_path: Path) -> 
     """A watch that goes silent without ending is opened again."""
     write(plane, "stays", "0")
     pace = replace(PACE, silence=1.0)
-    async with (
-        relayed(plane) as relay,
-        following(kubeconfig(plane, tmp_path / "relayed", relay), pace) as follower,
-    ):
+    async with relayed(plane) as relay, following(kubeconfig(plane, tmp_path / "relayed", relay), pace) as follower:
         await until(lambda: follower.held == {"stays": "0"}, "what was there")
         await asyncio.to_thread(write, plane, "stays", "1")
         # Only an open watch can go silent.
@@ -169,10 +166,7 @@ async def test_permission_is_taken_away_and_given_back(plane: ControlPlane, tmp_
     """As a service account: refused it says so once, holds what it knew, and continues when it may."""
     write(plane, "stays", "1")
     token = account(plane, "reader")
-    async with (
-        relayed(plane) as relay,
-        following(kubeconfig(plane, tmp_path / "account", relay, token)) as follower,
-    ):
+    async with relayed(plane) as relay, following(kubeconfig(plane, tmp_path / "account", relay, token)) as follower:
         await until(lambda: "watch_forbidden" in follower.captured.logged, "refused without permission")
         assert not follower.reflector.synced.is_set()
         await asyncio.to_thread(permit, plane, "reader")

@@ -81,8 +81,7 @@ def served_by(ordinary: Object) -> Iterator[pytest.MarkDecorator]:
 
 
 @pytest.mark.parametrize(
-    "ordinary",
-    [pytest.param(each, id=each["metadata"]["name"], marks=[*served_by(each)]) for each in ordinary_pods()],
+    "ordinary", [pytest.param(each, id=each["metadata"]["name"], marks=[*served_by(each)]) for each in ordinary_pods()]
 )
 def test_ordinary_pods_are_created(create: Create, ordinary: Object) -> None:
     """With the webhook dead, a pod that needs no GPU never learns of it."""

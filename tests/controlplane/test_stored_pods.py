@@ -30,15 +30,6 @@ def test_mode_warn(cluster: Cluster, name: str) -> None:
     assert all("under enforce: " in warning or "under enforce, denied: " in warning for warning in warned.warnings)
 
 
-@pytest.mark.parametrize("name", ["14", "15", "16", "17", "22", "23"])
-def test_untouched(cluster: Cluster, name: str) -> None:
-    """A pod that is none of ours, or already right, is stored as where no webhook is, and nothing is reported."""
-    sent = example(name)
-    answer = cluster.submit(sent)
-    assert comparable(answer.accepted()) == cluster.untreated(sent)
-    assert answer.warnings == ()
-
-
 @pytest.mark.parametrize("name, count", [("07", 1), ("08", 1), ("29", 2)])
 def test_workloads(cluster: Cluster, controllers: ControlPlane, name: str, count: int) -> None:
     """The pods that the controller manager makes of a workload are treated like bare ones; the workload is not."""

@@ -156,22 +156,6 @@ def test_ephemeral_containers(plane: ControlPlane, of: str) -> None:
     assert debug(plane, "shell", of, TERM="xterm").status == 200
 
 
-def test_ephemeral_containers_of_other_pods(plane: ControlPlane) -> None:
-    """They are not sent: an outage concerns none of them."""
-    before = calls(plane, EPHEMERAL)
-    assert debug(plane, "root", "quiet", PRIVILEGED).status == 200
-    assert calls(plane, EPHEMERAL) == before
-
-
-def test_a_pod_that_costs_much_to_look_at(plane: ControlPlane) -> None:
-    """Its 48,000 annotations would make the condition an error, which is ignored: it is sent. Fewer are no reason to deny."""
-    assert annotate(plane, MARK, "forged", "many").message.startswith(f"{DENIED}VGW318: ")
-    assert debug(plane, "every", "many", NVIDIA_VISIBLE_DEVICES="all").message.startswith(f"{DENIED_LATER}VGW318: ")
-    plane.client.patch("v1", "pods", "share", annotations(2_000), TEAM).accepted()
-    assert annotate(plane, MARK, "forged").message.startswith(f"{DENIED}VGW613: ")
-    plane.client.patch("v1", "pods", "share", annotations(2_000, None), TEAM).accepted()
-
-
 def test_no_opt_out_after_creation(plane: ControlPlane) -> None:
     """The label is denied; where it came while nobody judged, an ephemeral container is judged nevertheless."""
     refused = plane.client.patch("v1", "pods", "share", OPTED_OUT, TEAM)

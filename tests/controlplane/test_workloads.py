@@ -163,11 +163,6 @@ def run(plane: ControlPlane, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*PROGRAM, *command, *options], capture_output=True, text=True, check=False, timeout=120)
 
 
-def test_a_namespace_that_audits(plane: ControlPlane, webhook: Process) -> None:
-    """Nobody hears anything, as with pods."""
-    assert warned(plane, "Deployment", namespace=AUDITED) == ""
-
-
 def test_calls(plane: ControlPlane, webhook: Process) -> None:
     """Only the author of a template calls: not for its scale, nor for what controllers make of it."""
     before = validations(plane)

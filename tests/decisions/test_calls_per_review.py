@@ -76,10 +76,7 @@ def counted(pods: Pods) -> dict[str, int]:
     for body in pods:
         answer(body, POLICY)
     POLICY.memo.clear()
-    return {
-        "first": count_calls(lambda: answer(first, POLICY)),
-        "next": count_calls(lambda: answer(following, POLICY)),
-    }
+    return {"first": count_calls(lambda: answer(first, POLICY)), "next": count_calls(lambda: answer(following, POLICY))}
 
 
 @pytest.fixture(scope="module")

@@ -174,7 +174,7 @@ def test_each_replica_uses_the_token_of_its_own_pod(scene: Scene) -> None:
 
 NEVER_GRANTED = {
     # It holds keys: certificates are looked at where they are served.
-    f"get secrets vgpu-webhook-certificates in {NAMESPACE}",
+    f"get secrets vgpu-webhook-certificates in {NAMESPACE}"
 }
 
 

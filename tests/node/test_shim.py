@@ -102,11 +102,7 @@ def test_no_way_out(pods: Pods, release: Release) -> None:
 
 
 OWN = [{"name": "own", "emptyDir": {}}]
-COVERS: dict[str, bool] = {
-    "/usr/local": False,
-    f"{FOLDER}/": True,
-    "/proc/self/root/usr/local/vgpu-shim": True,
-}
+COVERS: dict[str, bool] = {"/usr/local": False, f"{FOLDER}/": True, "/proc/self/root/usr/local/vgpu-shim": True}
 """Paths of mounts, and whether the library is gone then: a parent folder is mounted first."""
 
 

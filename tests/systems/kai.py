@@ -24,11 +24,7 @@ KINDS: Final = (
 )
 CLASSES: Final = {"train": 50, "build": 100, "inference": 125}
 RESERVATIONS: Final = "kai-resource-reservation"
-GROUPS: Final = {
-    "podgroups": f"{GROUP}/v2alpha2",
-    "bindrequests": f"{GROUP}/v1alpha2",
-    "configmaps": "v1",
-}
+GROUPS: Final = {"podgroups": f"{GROUP}/v2alpha2", "bindrequests": f"{GROUP}/v1alpha2", "configmaps": "v1"}
 """What its pods leave behind where nothing is garbage collected."""
 PLUGINS: Final = (
     *("predicates", "proportion", "priority", "nodeavailability", "resourcetype", "podaffinity", "elastic", "kubeflow"),
