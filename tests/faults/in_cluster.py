@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.controlplane import objects
 from tests.controlplane.client import Object
 from tests.controlplane.own_plane import Relay
 
@@ -64,24 +65,21 @@ def stale_label(scene: Scene) -> Iterator[None]:
 def many_namespaces(scene: Scene) -> None:
     """Thousands of namespaces are created, and stay."""
 
-    def namespace(number: int) -> Object:
-        metadata = {"name": f"many-{number}", "labels": OPTED_IN if number % 2 else {}}
-        return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    def made(number: int) -> Object:
+        return objects.namespace(f"many-{number}", OPTED_IN if number % 2 else {})
 
-    scene.create_many("/api/v1/namespaces", namespace, NAMESPACES)
+    scene.create_many("/api/v1/namespaces", made, NAMESPACES)
 
 
 @contextmanager
 def many_mappings(scene: Scene) -> Iterator[None]:
     """Thousands of good mappings come, and go."""
 
-    def config_map(number: int) -> Object:
-        metadata = {"name": f"many-{number}", "labels": {"vgpu-webhook.io/mapping": "true"}}
-        data = {"mapping.yaml": json.dumps(mapping(f"many-{number}"))}
-        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    def made(number: int) -> Object:
+        return objects.mapping(f"many-{number}", json.dumps(mapping(f"many-{number}")))
 
     path = f"/api/v1/namespaces/{OWN}/configmaps"
-    scene.create_many(path, config_map, MAPPINGS)
+    scene.create_many(path, made, MAPPINGS)
     scene.plane.wait_until(scene.rejects, "some are rejected", 300)
     yield
     scene.client.call("DELETE", path, query={"labelSelector": "vgpu-webhook.io/mapping"}).accepted()

@@ -14,6 +14,7 @@ import pytest
 
 from certs.x509 import make_ca
 from tests.controlplane.client import Object
+from tests.controlplane.objects import namespace
 from tests.deploy import before
 from tests.deploy.before import NoVersionBeforeError, unpack
 
@@ -45,7 +46,7 @@ def namespace_lost(scene: Scene) -> None:
     plane, client = scene.plane, scene.client
     client.delete("v1", "namespaces", OWN).accepted()
     plane.wait_until(lambda: client.get("v1", "namespaces", OWN).status == 404, "the namespace is gone", 120)
-    plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OWN}})
+    plane.create_namespace(namespace(OWN))
     plane.wait_until(lambda: scene.rejected(SETTINGS), "no settings", 120)
     scene.restart(0)
     plane.wait_until(scene.ready, "ready after the loss", 180)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from tests.controlplane.beside import beside
 from tests.controlplane.client import Object
+from tests.controlplane.objects import namespace
 
 from .scene import GROUP, KIND, LAST_GOOD, NAME, OWN, SECRET, Scene
 
@@ -53,10 +54,9 @@ def namespaces_kept_out(scene: Scene) -> None:
 @contextmanager
 def second_installation(scene: Scene) -> Iterator[None]:
     """Another release, with certificates of its own, writes the same webhook configuration."""
-    metadata = {"name": "gpu-second"}
-    answer = scene.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    answer = scene.client.create(namespace("gpu-second"))
     assert answer.status in {201, 409}
-    with scene.extra(namespace="gpu-second"):
+    with scene.extra(home="gpu-second"):
         yield
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tests.controlplane.beside import together
 from tests.controlplane.client import Client, Object
+from tests.controlplane.objects import config_map, namespace
 from tests.controlplane.own_plane import OwnPlane
 from tests.controlplane.processes import Process, ProcessEndedError, free_ports
 from tests.controlplane.product import PROGRAM, SETTINGS_PREFIX
@@ -80,8 +81,7 @@ class Scene:
 
     def begin(self) -> None:
         for name, labels in ((OWN, {}), (TEAM, OPTED_IN), (LATE, {})):
-            metadata = {"name": name, "labels": labels}
-            self.plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+            self.plane.create_namespace(namespace(name, labels))
         self.settings()
         config = json.loads(self.plane.kubeconfig.read_text())
         config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{self.ways.relay_port}"
@@ -112,12 +112,12 @@ class Scene:
         for number in numbers:
             os.killpg(self.replicas[number].process.pid, what)
 
-    def extra(self, *options: str, namespace: str = OWN) -> Process:
+    def extra(self, *options: str, home: str = OWN) -> Process:
         port, plain = free_ports(2)
-        return self._process(next(self._numbers) + 100, port, plain, *options, namespace=namespace)
+        return self._process(next(self._numbers) + 100, port, plain, *options, home=home)
 
     def _process(
-        self, number: int, port: int, plain: int, *options: str, before: tuple[str, ...] = (), namespace: str = OWN
+        self, number: int, port: int, plain: int, *options: str, before: tuple[str, ...] = (), home: str = OWN
     ) -> Process:
         command = [
             *before,
@@ -125,7 +125,7 @@ class Scene:
             "serve",
             *("--kubeconfig", str(self.kubeconfig), "--url", f"https://127.0.0.1:{self.ways.port}/mutate"),
             *("--listen", f"127.0.0.1:{port}", "--plain-listen", f"127.0.0.1:{plain}"),
-            *("--release-namespace", namespace, "--ca-settle", "2", "--drain-grace", "5"),
+            *("--release-namespace", home, "--ca-settle", "2", "--drain-grace", "5"),
             *options,
         ]
         environment = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIX)}
@@ -205,9 +205,9 @@ class Scene:
         self.steady()
 
     def clear(self) -> None:
-        for namespace in (TEAM, LATE):
+        for place in (TEAM, LATE):
             query = {"gracePeriodSeconds": "0"}
-            self.client.call("DELETE", f"/api/v1/namespaces/{namespace}/pods", query=query).accepted()
+            self.client.call("DELETE", f"/api/v1/namespaces/{place}/pods", query=query).accepted()
 
     # What is done to the cluster.
 
@@ -229,13 +229,8 @@ class Scene:
 
     def config_map(self, name: str, data: dict[str, str], labels: dict[str, str] | None = None) -> None:
         """Write a ConfigMap of the webhook's namespace, whatever was there."""
-        manifest = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": name, "namespace": OWN, "labels": {**OF_HELM, **(labels or {})}},
-            "data": data,
-        }
-        if self.client.create(manifest).status == 409:
+        manifest = config_map(name, data, {**OF_HELM, **(labels or {})})
+        if self.client.create(manifest, OWN).status == 409:
             self.client.call("PUT", f"/api/v1/namespaces/{OWN}/configmaps/{name}", manifest).accepted()
 
     def settings(self) -> None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tests.controlplane.beside import beside
-from tests.controlplane.client import Answer, Client
+from tests.controlplane.client import Answer, Client, Object
+from tests.controlplane.objects import pod
 from tests.controlplane.written import STATUS
 
 CLIENTS = 3
@@ -72,9 +73,9 @@ class Stream:
         while not over.wait(PAUSE):
             began = time.monotonic()
             try:
-                pod = gpu_pod(f"pod-{next(self._numbers)}")
+                made = gpu_pod(f"pod-{next(self._numbers)}")
                 path = f"/api/v1/namespaces/{self.namespace}/pods"
-                answer = self.client.call("POST", path, pod, query={"timeout": LONGEST})
+                answer = self.client.call("POST", path, made, query={"timeout": LONGEST})
                 fate, message = _fate(answer), f"{answer.status}: {answer.message}"
             except OSError as error:
                 fate, message = Fate.UNANSWERED, repr(error)
@@ -94,11 +95,6 @@ def _fate(answer: Answer) -> Fate:
 SHARE: Final = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}
 
 
-def gpu_pod(name: str, limits: dict[str, str] | None = None) -> dict[str, object]:
+def gpu_pod(name: str, limits: dict[str, str] | None = None) -> Object:
     """A pod that requests a share of a GPU, whatever the settings are."""
-    container = {
-        "name": "main",
-        "image": "registry.example/main:1",
-        "resources": {"limits": SHARE if limits is None else limits},
-    }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
+    return pod(name, SHARE if limits is None else limits)

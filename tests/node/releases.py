@@ -112,11 +112,8 @@ class Release:
     def create(self, namespace: str, *, dry_run: bool = False) -> Answer:
         """Create a pod that requests a share of a GPU, and that no scheduler looks at."""
         limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}
-        container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": limits}}
-        metadata = {"name": f"share-{next(self.numbers)}"}
-        pod: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
-        pod["spec"]["schedulingGates"] = [{"name": "tests.example/none"}]
-        return self.plane.client.create(pod, namespace, dry_run=dry_run)
+        made = objects.pod(f"share-{next(self.numbers)}", limits, schedulingGates=[{"name": "tests.example/none"}])
+        return self.plane.client.create(made, namespace, dry_run=dry_run)
 
     def serving(self, namespace: str) -> None:
         self.plane.wait_until(lambda: touched(self.create(namespace, dry_run=True)), f"pods of {namespace} treated", 60)

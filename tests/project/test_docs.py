@@ -323,13 +323,6 @@ def test_shown_files_of_the_project_are_its_own() -> None:
         assert yaml.safe_load(block.text) == yaml.safe_load((ROOT / str(block.file)).read_text()), str(block)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_files_are_shown_once(page: str) -> None:
-    """No page shows two files of one name, of which the commands would find the second."""
-    names = [block.file for block in YAML if block.page == page and block.file is not None]
-    assert len(names) == len(set(names))
-
-
 def anchors_of(text: str) -> set[str]:
     """The anchors that a page's headings get."""
     headings = re.findall(r"^#+ (.+)$", _FENCE.sub("", text), re.MULTILINE)

@@ -13,6 +13,7 @@ import yaml
 
 from certs.x509 import issue, make_ca
 from tests.controlplane.client import Answer, Object
+from tests.controlplane.objects import namespace
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
 
@@ -103,7 +104,7 @@ class Place:
 
     def namespaces(self, *names: str) -> None:
         for name in names:
-            self.created({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            self.created(namespace(name))
 
     @contextmanager
     def node(self, resources: Mapping[str, Any], metadata: Object) -> Iterator[None]:
