@@ -1,37 +1,14 @@
 """Names that only one system knows, from its own documentation, and pods that carry them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.fuzz.draw import Draw
+from tests.fuzz.environment import TABLES
 
 Json = dict[str, Any]
 
-_VOLCANO = (
-    *("scheduling.volcano.sh/*", "scheduling.k8s.io/group-name", "volcano.sh/queue-name", "volcano.sh/nodegroup-name"),
-    *("volcano.sh/preemptable", "volcano.sh/revocable-zone", "volcano.sh/jdb-*", "volcano.sh/cooldown-time"),
-    *("volcano.sh/numa-topology-policy", "volcano.sh/sla-waiting-time"),
-)
-_KAI = ("kai.scheduler/queue", "kai.scheduler/node-pool", "kai.scheduler/subgroup-name", "runai/queue")
-_GANGS = ("gang.scheduling.koordinator.sh/*", "pod-group.scheduling.sigs.k8s.io/*")
-NAMES: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("volcano", "volcano-legacy", "cce", "baidu"), _VOLCANO),
-    **dict.fromkeys(("kai", "nvfractions"), _KAI),
-    "koordinator": (
-        *_GANGS,
-        *("quota.scheduling.koordinator.sh/*", "koordinator.sh/gpu-isolation-provider", "node.koordinator.sh/gpu-*"),
-    ),
-    "aliyun": ("ack.node.gpu.schedule", *_GANGS),
-    "gpushare": ("gpushare=true",),
-    "nvidia": ("gpu=on",),
-    "hygon": ("dcu=on",),
-    "ascend": ("ascend=on",),
-    "qgpu": ("qgpu-device-enable", "tke.cloud.tencent.com/qgpu-schedule-policy"),
-    "vcuda": ("nvidia-device-enable=enable",),
-    "vke": ("vke.node.gpu.schedule",),
-    "vgpu-manager": ("vgpu-manager-enable=enable",),
-    "tensor-fusion": ("tensor-fusion.ai/enabled",),
-}
+NAMES: Mapping[str, Sequence[str]] = TABLES["belong"]
 """By vendor, with ``*`` for any text, and ``key=value`` for one value of a node's label or taint."""
 PLACED = {
     "nvidia": ("p.example.com/selector=1", "p.example.com/label", "p.example.com/annotation", "gpu"),

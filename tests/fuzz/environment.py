@@ -1,6 +1,6 @@
 """What surrounds a request in a container and a pod: variables, mounts, security, placement, marks of schedulers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +9,12 @@ from tests.yaml_text import load_yaml
 
 Json = dict[str, Any]
 
-_TABLES: Mapping[str, Sequence[Any]] = load_yaml((Path(__file__).parent / "environment.yaml").read_text())
-GUARDED, LOADER, PLAIN = _TABLES["guarded"], _TABLES["loader"], _TABLES["plain"]
-VALUES, PATHS, SOURCES = _TABLES["values"], _TABLES["paths"], _TABLES["sources"]
-SCHEDULERS, MARKS, SWITCHES, HINTS = (_TABLES[name] for name in ("schedulers", "marks", "switches", "hints"))
-MOUNTS, VOLUMES, ISOLATED, SECURITY = (_TABLES[name] for name in ("mounts", "volumes", "isolated", "security"))
-NODE_PATHS, DEVICE_FILES = _TABLES["node_paths"], _TABLES["device_files"]
+TABLES: Mapping[str, Any] = load_yaml((Path(__file__).parent / "environment.yaml").read_text())
+GUARDED, LOADER, PLAIN = TABLES["guarded"], TABLES["loader"], TABLES["plain"]
+VALUES, PATHS, SOURCES = TABLES["values"], TABLES["paths"], TABLES["sources"]
+SCHEDULERS, MARKS, SWITCHES, HINTS = (TABLES[name] for name in ("schedulers", "marks", "switches", "hints"))
+MOUNTS, VOLUMES, ISOLATED, SECURITY = (TABLES[name] for name in ("mounts", "volumes", "isolated", "security"))
+NODE_PATHS, DEVICE_FILES = TABLES["node_paths"], TABLES["device_files"]
 KAI_MAPS = "runai/shared-gpu-configmap"
 """In which KAI's admission writes what the names of its ConfigMaps begin with (``gpusharing/pod_mutation.go``)."""
 DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"

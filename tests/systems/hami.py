@@ -11,35 +11,20 @@ from typing import Final
 from tests.controlplane.client import Object
 from tests.controlplane.processes import free_ports
 
-from .place import MODEL, Place, Running, System, pods_webhook, shares
+from .place import MODEL, Place, Running, System, configured, pods_webhook, shares
 from .shapes import Share
 
 LOCK = "hami.io/mutex.lock"
-NAMES: Final = {
-    "resourceCountName": "nvidia.com/gpu",
-    "resourceMemoryName": "nvidia.com/gpumem",
-    "resourceMemoryPercentageName": "nvidia.com/gpumem-percentage",
-    "resourceCoreName": "nvidia.com/gpucores",
-    "resourcePriorityName": "nvidia.com/priority",
-}
-DEVICES: Final = {
-    **NAMES,
-    "defaultMemory": 0,
-    "defaultCores": 0,
-    "defaultGPUNum": 1,
-    "memoryFactor": 1,
-    "deviceSplitCount": 10,
-    "deviceMemoryScaling": 1,
-    "deviceCoreScaling": 1,
-    "gpuCorePolicy": "default",
-}
+DEVICES: Final = configured("hami")
 """What its chart configures for NVIDIA's devices; the pods here name no others."""
 EXTENDER: Final = {
     "enableHTTPS": True,
     "tlsConfig": {"insecure": True},
     "weight": 1,
     "httpTimeout": "30s",
-    "managedResources": [{"name": name, "ignoredByScheduler": True} for name in NAMES.values()],
+    "managedResources": [
+        {"name": name, "ignoredByScheduler": True} for key, name in DEVICES.items() if key.startswith("resource")
+    ],
 }
 
 

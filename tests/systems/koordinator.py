@@ -12,7 +12,7 @@ from tests.controlplane.client import Object
 from tests.controlplane.processes import free_ports
 
 from . import programs
-from .place import NODE, UUIDS, Place, Running, System, pods_webhook, requesting
+from .place import NODE, UUIDS, Place, Running, System, configured, pods_webhook, requesting
 from .shapes import DEVICE_MIB, DEVICES, Share
 
 NAMESPACE: Final = "koordinator-system"
@@ -21,20 +21,7 @@ SHARED: Final = "koordinator.sh/gpu.shared"
 MUTATING: Final = "koordinator-mutating-webhook-configuration"
 VALIDATING: Final = "koordinator-validating-webhook-configuration"
 VERSION: Final = "kubescheduler.config.k8s.io/v1"
-PLUGINS: Final[Mapping[str, str]] = {
-    "preEnqueue": "Coscheduling",
-    "queueSort": "PrioritySort",
-    "preFilter": "SchedulingHint Reservation NodeNUMAResource DeviceShare Coscheduling ElasticQuota",
-    "filter": "LoadAwareScheduling NodeNUMAResource DeviceShare Reservation",
-    "postFilter": "Reservation Coscheduling ElasticQuota DefaultPreemption",
-    "preScore": "Reservation Coscheduling",
-    "score": "LoadAwareScheduling=1 NodeNUMAResource=1 DeviceShare=1 Reservation=5000 Coscheduling=1",
-    "reserve": "LoadAwareScheduling NodeNUMAResource DeviceShare Coscheduling ElasticQuota",
-    "permit": "Coscheduling",
-    "preBind": "NodeNUMAResource DeviceShare Reservation Coscheduling DefaultPreBind",
-    "bind": "Reservation DefaultBinder",
-    "postBind": "Coscheduling",
-}
+PLUGINS: Final[Mapping[str, str]] = configured("koordinator")
 """Where its manifests have its scheduler call plugins, some with a weight."""
 ARGUMENTS: Final[Mapping[str, Object]] = {
     "LoadAwareScheduling": {"filterExpiredNodeMetrics": False},

@@ -16,6 +16,7 @@ from tests.controlplane.client import Answer, Object
 from tests.controlplane.objects import namespace
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
+from tests.yaml_text import load_yaml
 
 from .shapes import DEVICE_MIB, DEVICES, Share
 
@@ -229,3 +230,9 @@ def requesting(pod: Object) -> list[str]:
     spec = pod["spec"]
     both = (*spec.get("initContainers", ()), *spec["containers"])
     return [each["name"] for each in both if any("/" in key for key in each["resources"].get("limits", {}))]
+
+
+def configured(system: str) -> Object:
+    """What a system's own installation configures."""
+    found: Object = load_yaml(Path(__file__).with_name("configured.yaml").read_text())[system]
+    return found

@@ -17,7 +17,7 @@ from tests.controlplane.client import Object
 from tests.controlplane.processes import free_ports
 
 from . import programs
-from .place import MODEL, Place, Running, System, pods_webhook, shares
+from .place import MODEL, Place, Running, System, configured, pods_webhook, shares
 from .shapes import Share
 
 DEFINITIONS: Final = ("crd/bases", "charts/jobflow/crd/bases")
@@ -30,19 +30,7 @@ GROUP = "scheduling.volcano.sh/v1beta1"
 PERCENTAGE = "volcano.sh/vgpu-memory-percentage"
 GPU_GROUP = "gpu"
 ACCOUNT = Path("/run/secrets/kubernetes.io/serviceaccount")
-DEVICES: Final = {
-    "resourceCountName": "volcano.sh/vgpu-number",
-    "resourceMemoryName": "volcano.sh/vgpu-memory",
-    "resourceMemoryPercentageName": PERCENTAGE,
-    "resourceCoreName": "volcano.sh/vgpu-cores",
-    "defaultMemory": 0,
-    "defaultCores": 0,
-    "defaultGPUNum": 1,
-    "deviceSplitCount": 10,
-    "deviceMemoryScaling": 1,
-    "deviceCoreScaling": 1,
-    "gpuMemoryFactor": 1,
-}
+DEVICES: Final = configured("volcano")
 """What its device plugin's installation configures."""
 TIERS: Final = (
     ("priority", "gang", "conformance"),
