@@ -3,15 +3,13 @@
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-import click
 import pytest
 
 from tests.cli.conftest import Run
 from webhook import __version__
-from webhook.cli import COMMANDS, GROUPS, completing
+from webhook.cli import COMMANDS, GROUPS
 from webhook.cli.completing import setting_descriptions
 
 
@@ -51,25 +49,6 @@ def test_the_policy_has_a_page_of_its_own(run: Run) -> None:
         assert max(map(len, page.splitlines())) <= 80
 
 
-@pytest.mark.parametrize(
-    "complete, typed, some",
-    [
-        (completing.vendor_names, "vol", {"volcano"}),
-        (completing.target_names, "n", {"nvidia"}),
-        (completing.target_names, "neut", set()),
-        (completing.code_names, "vgw30", {"VGW303"}),
-        (completing.setting_names, "bare", {"bareDevices="}),
-    ],
-)
-def test_values_are_completed(complete: Callable[..., list[str]], typed: str, some: set[str]) -> None:
-    """Vendors, those of them that can be written, codes and settings."""
-    command = click.Command("x")
-    found = complete(click.Context(command), click.Argument(["x"]), typed)
-    assert some <= set(found)
-    assert all(each.lower().startswith(typed) for each in found)
-    assert bool(found) is bool(some)
-
-
 def test_summaries_agree_with_the_commands(run: Run) -> None:
     """Each command's help begins with a sentence of its own."""
     for name in COMMANDS:
@@ -103,6 +82,22 @@ def test_did_you_mean(run: Run) -> None:
     """A command that is nearly one."""
     assert "No such command 'mutat'. Did you mean 'mutate'?" in run("mutat").stderr
     assert "Did you mean" not in run("xyz").stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, told",
+    [
+        (("mutate", "-f", "-", "pod.yaml"), "Got unexpected extra argument (pod.yaml): manifests follow -f\n"),
+        (("explain", "pod.yaml"), "Got unexpected extra argument (pod.yaml): manifests follow -f\n"),
+        (("schema", "test", "x"), "Got unexpected extra argument (x)\n"),
+        (("check", "-", "--values", "x"), "--values is read as a file, because it follows one: options come first\n"),
+    ],
+)
+def test_where_files_stand(run: Run, arguments: tuple[str, ...], told: str) -> None:
+    """Behind -f, or of ``check`` at the end: the message says so to whoever writes it otherwise."""
+    result = run(*arguments, stdin="")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.endswith(f"Error: {told}")
 
 
 def test_no_color(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,7 +175,7 @@ def _whole_devices(intent: Intent) -> Unchanged | None:
     """Whole devices that stay as they are sent: no one serves their vendor, or a kept scheduler may know no other name."""
     container, source = intent.container, intent.container.vendor
     if override_source(source, intent.overrides, intent.policy) == "itself":
-        why = f"whole devices of a plain device plugin, as neither `target` nor `served` names {source.name}"
+        why = f"whole devices of a plain device plugin: the settings name no system here for {source.name}"
         return Unchanged(container, why, share=_is_share(intent))
     kept = _kept_elsewhere(intent)
     if kept is None:
@@ -231,7 +231,7 @@ def _left_unserved(intent: Intent) -> Unchanged:
     else:
         counted = all({"memory", "cores"}.isdisjoint(source.keys[name].dimensions) for name in container.key_values)
         if not settled.filled and (container.plain or (counted and settled.request.whole)):
-            why = f"devices that a plain device plugin may serve: neither `target` nor `served` names {source.name}"
+            why = f"devices that a plain device plugin may serve: the settings name no system here for {source.name}"
             return Unchanged(container, why, share=_is_share(intent))
     raise unserved(container, intent.policy)
 

@@ -104,6 +104,9 @@ def _adapt(error: click.UsageError) -> None:
     error.exit_code = FOUND  # type: ignore[misc]  # of this one error only
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         return  # a page, not a message
+    taken = [] if error.ctx is None else [option for each in error.ctx.command.params for option in each.opts]
+    if error.message.startswith("Got unexpected extra argument") and "--filename" in taken:
+        error.message += ": manifests follow -f"  # type: ignore[misc]  # likewise
     before = len("Error: ") + len(error.format_message()) - len(error.message)
     error.message = fitted(error.message, sys.stderr, before)  # type: ignore[misc]  # likewise
 

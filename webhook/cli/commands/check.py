@@ -5,6 +5,7 @@ The former is for pipelines and pre-commit hooks, the latter for operators of a 
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -63,6 +64,8 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
             raise click.UsageError("--pre prints a values file for a cluster: remove files, -o and options of a policy")
         click.echo(_values_for(source), nl=False)
         return
+    if late := [file for file in files if file.startswith("-") and file != "-" and not Path(file).exists()]:
+        raise click.UsageError(f"{late[0]} is read as a file, because it follows one: options come first")
     offline = bool(files or source.from_files)
     if not offline:
         if output in FILE_FORMATS:
