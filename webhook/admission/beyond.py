@@ -4,7 +4,7 @@ Devices are hidden from these, too, in few steps for each container, and without
 pod beyond the bounds has it denied.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -14,7 +14,7 @@ from webhook.admission.decision import Decision, untouched
 from webhook.admission.hide import HIDING, hiding_of
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
-from webhook.pod import ABSENT, Container, OverfullPod, Pod, decode_env, present
+from webhook.pod import Container, Metadata, OverfullPod, Pod, decode_env, present
 from webhook.reasons import Finding, Reason
 
 MAX_HIDDEN: Final = 24 * 1024
@@ -36,18 +36,27 @@ def requests_something(pod: Pod, policy: Policy) -> bool:
 
     Of an `OverfullPod`, whose keys are not decoded, whether the text of one occurs.
     """
-    spec, metadata = pod.spec, pod.metadata
+    spec = pod.spec
     containers = spec.containers if spec.init_containers is None else [*spec.init_containers, *spec.containers]
-    resources = [each.resources for each in containers if each.resources is not None]
-    if spec.resource_claims or any([each.claims for each in resources]):
+    if spec.resource_claims or any([each.claims for each in containers]):
         return True
     if isinstance(pod, OverfullPod):
         return policy.marks_of_requests.among(pod.maps)
+    return _requests_by_keys(pod.metadata, policy) or _requests_resources(containers, policy)
+
+
+def _requests_by_keys(metadata: Metadata, policy: Policy) -> bool:
+    """Whether a label or annotation is a key, or there are too many to tell."""
     for texts, read in ((metadata.labels, policy.labels), (metadata.annotations, policy.annotations)):
         possible = read.possible(texts or ())
         if len(possible) > MAX_NAMES or any(map(read.owners, possible)):
             return True
-    sides = [side for each in resources for side in (each.limits, each.requests) if side]
+    return False
+
+
+def _requests_resources(containers: Iterable[Container], policy: Policy) -> bool:
+    """Whether a container has a key with another number than 0, or there are too many resources to tell."""
+    sides = [side for each in containers for side in each.sides if side]
     every = {name for side in sides for name in side if "/" in name}
     if len(every) > MAX_NAMES:
         return True
@@ -74,11 +83,11 @@ def beyond(excess: Finding, pod: Pod, policy: Policy) -> Decision | None:
     number = len(spec.containers) + len(spec.init_containers or ())
     if requests_something(pod, policy) or (hiding is not None and number > MAX_HIDDEN):
         return None
-    if hiding is None or any(hiding.keys.among(texts) for texts in (metadata.labels, metadata.annotations) if texts):
+    if hiding is None or any(hiding.keys.among(texts or ()) for texts in (metadata.labels, metadata.annotations)):
         return untouched(Reason.NO_GPU_KEYS)
-    lists = (("containers", spec.containers), ("initContainers", spec.init_containers or []))
     operations = [
-        operation for kind, containers in lists for operation in _hidden(f"/spec/{kind}", containers, hiding.variables)
+        *_hidden("/spec/containers", spec.containers, hiding.variables),
+        *_hidden("/spec/initContainers", spec.init_containers or (), hiding.variables),
     ]
     if not operations:
         return untouched(Reason.NO_GPU_KEYS)
@@ -95,22 +104,21 @@ def beyond(excess: Finding, pod: Pod, policy: Policy) -> Decision | None:
     )
 
 
-def _hidden(path: str, containers: list[Container], variables: Mapping[str, str]) -> Iterator[Operation]:
+def _hidden(path: str, containers: Iterable[Container], variables: Mapping[str, str]) -> Iterator[Operation]:
     """The operations that hide devices from containers, few calls for each."""
     entries = [({"name": name, "value": value}, name.encode()) for name, value in variables.items()]
     for index, container in enumerate(containers):
-        raw = container.env
-        if raw is ABSENT or not present(raw):
-            yield {"op": "add", "path": f"{path}/{index}/env", "value": [entry for entry, _ in entries]}
+        raw, env = container.env, f"{path}/{index}/env"
+        if not present(raw):
+            yield {"op": "add", "path": env, "value": [entry for entry, _ in entries]}
             continue
         text = bytes(raw)
         for entry, name in entries:
-            named = name in text or b"\\" in text
-            last = _last(raw, entry["name"]) if named else None
+            last = _last(raw, entry["name"]) if name in text or b"\\" in text else None
             if last is None:
-                yield {"op": "add", "path": f"{path}/{index}/env/-", "value": entry}
+                yield {"op": "add", "path": f"{env}/-", "value": entry}
             elif last >= 0:
-                yield {"op": "add", "path": f"{path}/{index}/env/{last}/value", "value": entry["value"]}
+                yield {"op": "add", "path": f"{env}/{last}/value", "value": entry["value"]}
 
 
 def _last(raw: msgspec.Raw, name: str) -> int | None:

@@ -32,7 +32,7 @@ from webhook.mapping.requests.templates import (
 )
 from webhook.mapping.requests.values import KeyValue
 from webhook.patch import Slot
-from webhook.pod import DEVICE_CLASS, Claim, Container, Metadata, Pod, QuantityText
+from webhook.pod import DEVICE_CLASS, Claim, Container, Metadata, Pod, PodClaim, QuantityText
 from webhook.quantity import MAX_VALUE, Number, QuantityError, parse_quantity
 from webhook.reasons import Denied, Finding, Reason, deny
 from webhook.request import CLAIM_NAME, CLAIM_PREFIX, MAX_DEVICES, TEMPLATE_NAME, ClaimTemplate
@@ -59,21 +59,16 @@ def claims_of(container: Container, served: Collection[str] = ()) -> tuple[str, 
 
     The name of a device class is never a key of a mapping: its domain belongs to Kubernetes.
     """
-    resources = container.resources
-    if resources is None:
-        return ()
-    claims = [claim.name for claim in resources.claims or ()]
-    for side in (resources.limits or {}, resources.requests or {}):
+    claims = [claim.name for claim in container.claims]
+    for side in container.sides:
         names = [name for name in side if name.startswith(DEVICE_CLASS) or name in served]
-        claims.extend(sorted(name for name in names if counts(side[name])) if names else ())
+        claims += sorted(name for name in names if counts(side[name])) if names else ()
     return tuple(dict.fromkeys(claims)) if claims else ()
 
 
 def requested_key(container: Container, policy: Policy) -> str | None:
     """Return a key of a mapping among the resources of a container, with a number other than 0."""
-    resources = container.resources
-    sides = () if resources is None else (resources.limits or {}, resources.requests or {})
-    requested = {name for side in sides for name, number in side.items() if counts(number)}
+    requested = {name for side in container.sides for name, number in side.items() if counts(number)}
     return min((name for name in policy.resources.possible(requested) if policy.resources.owners(name)), default=None)
 
 
@@ -98,32 +93,27 @@ def check_claims(plan: Plan) -> None:
     requesting = dict(_requesting(plan))
     if not requesting:
         return
-    claiming: list[_Claiming] = []
-    for slot in plan.slots:
-        claims = [claim for claim in plan.claims.get(slot.path, ()) if not of_other_devices(claim, plan.policy)]
-        beside = requesting.get(slot.path)
-        classes = plan.policy.device_classes
-        device_class = next(
-            (each for each in claims if each.startswith(DEVICE_CLASS) and each.removeprefix(DEVICE_CLASS) in classes),
-            None,
-        )
-        if beside and device_class and plan.policy.settings.resource_claims == "deny":
-            message = (
-                f"{beside} beside {shorten(device_class)}: two systems would each allocate a GPU: keep one of them; "
-                "if the class is of other devices, ask the administrator to add it to the setting `otherDeviceClasses`"
-            )
-            raise deny(Reason.CLAIM_BESIDE_REQUEST, message, container=slot.name, field=f"claims[{device_class}]")
-        if claims:
-            claiming.append(_Claiming(claims[0], slot.name, beside))
+    every = [_claiming(plan, slot, requesting.get(slot.path)) for slot in plan.slots if slot.path in plan.claims]
+    claiming = [each for each in every if each is not None]
     own = own_claims(plan.pod, plan.policy)
     if claiming or any(claim.name not in own for claim in plan.pod.spec.resource_claims or ()):
-        plan.findings.append(
-            Finding(Reason.CLAIM_LEFT_UNCHANGED, _left_unchanged(claiming), field="spec.resourceClaims")
+        message = _left_unchanged(claiming)
+        plan.findings.append(Finding(Reason.CLAIM_LEFT_UNCHANGED, message, field="spec.resourceClaims"))
+
+
+def _claiming(plan: Plan, slot: Slot, beside: str | None) -> "_Claiming | None":
+    """The claim of a container, other devices aside; denied if it is for a GPU beside a request."""
+    policy = plan.policy
+    claims = [claim for claim in plan.claims[slot.path] if not of_other_devices(claim, policy)]
+    named = (each for each in claims if each.startswith(DEVICE_CLASS))
+    device_class = next((each for each in named if each.removeprefix(DEVICE_CLASS) in policy.device_classes), None)
+    if beside and device_class and policy.settings.resource_claims == "deny":
+        message = (
+            f"{beside} beside {shorten(device_class)}: two systems would each allocate a GPU: keep one of them; "
+            "if the class is of other devices, ask the administrator to add it to the setting `otherDeviceClasses`"
         )
-
-
-def _named(container: Container) -> Sequence[Claim]:
-    return () if container.resources is None else container.resources.claims or ()
+        raise deny(Reason.CLAIM_BESIDE_REQUEST, message, container=slot.name, field=f"claims[{device_class}]")
+    return _Claiming(claims[0], slot.name, beside) if claims else None
 
 
 _TEMPLATE_NAME: Final = re.compile(TEMPLATE_NAME)
@@ -135,38 +125,41 @@ def check_keys(pod: Pod, slots: Sequence[Slot], policy: Policy) -> None:
     """Deny what claims a share that needs the shim by its name, and has no keys: there is nothing to write a limit from."""
     own = own_claims(pod, policy)
     for claim in pod.spec.resource_claims or ():
-        if claim.name in own:
-            continue
-        for name, names in (
-            (claim.resource_claim_template_name, _TEMPLATE_NAME),
-            (claim.resource_claim_name, _CLAIM_NAME),
-        ):
-            if name is not None and len(name) <= MAX_OBJECT_NAME and names.match(name):
-                message = f"{name} is made by the webhook for requests that this pod has not: {_WRITE_KEYS}"
-                raise deny(Reason.CLAIM_WITHOUT_KEYS, message, field=f"spec.resourceClaims[{shorten(claim.name)}]")
+        if claim.name not in own:
+            _check_source(claim)
     holders: dict[tuple[str, str | None], str] = {}
     for slot in slots:
         _check_classes(slot, policy)
-        for named in _named(slot.container) if own else ():
-            if named.name not in own:
-                continue
-            place = (named.name, named.request if len(own[named.name].requests) > 1 else None)
-            holder = holders.get(place)
-            if not own[named.name].has(named) or (holder is not None and not slot.ends_first):
-                whose = (
-                    "a claim of several containers" if holder is None else f"the claim of container {shorten(holder)}"
-                )
-                message = f"{shorten(named.name)} is {whose}, and gives this one its share: {_WRITE_KEYS}"
-                raise deny(
-                    Reason.CLAIM_WITHOUT_KEYS, message, container=slot.name, field=f"claims[{shorten(named.name)}]"
-                )
-            if not slot.ends_first:
-                holders[place] = slot.name
+        for named in slot.container.claims if own else ():
+            if named.name in own:
+                _check_holder(slot, named, own[named.name], holders)
+
+
+def _check_source(claim: PodClaim) -> None:
+    """Deny a claim that is not ours by its status, but by its name."""
+    for name, names in (
+        (claim.resource_claim_template_name or "", _TEMPLATE_NAME),
+        (claim.resource_claim_name or "", _CLAIM_NAME),
+    ):
+        if len(name) <= MAX_OBJECT_NAME and names.match(name):
+            message = f"{name} is made by the webhook for requests that this pod has not: {_WRITE_KEYS}"
+            raise deny(Reason.CLAIM_WITHOUT_KEYS, message, field=f"spec.resourceClaims[{shorten(claim.name)}]")
+
+
+def _check_holder(slot: Slot, named: Claim, own: "OwnClaim", holders: dict[tuple[str, str | None], str]) -> None:
+    """Deny a second holder of a request in a claim of ours."""
+    place = (named.name, named.request if len(own.requests) > 1 else None)
+    holder, name = holders.get(place), shorten(named.name)
+    if not own.has(named) or (holder is not None and not slot.ends_first):
+        whose = "a claim of several containers" if holder is None else f"the claim of container {shorten(holder)}"
+        message = f"{name} is {whose}, and gives this one its share: {_WRITE_KEYS}"
+        raise deny(Reason.CLAIM_WITHOUT_KEYS, message, container=slot.name, field=f"claims[{name}]")
+    if not slot.ends_first:
+        holders[place] = slot.name
 
 
 def _check_classes(slot: Slot, policy: Policy) -> None:
-    resources = slot.container.resources
-    sides = () if resources is None else (resources.limits or {}, resources.requests or {})
+    sides = slot.container.sides
     limited = {f"{DEVICE_CLASS}{name}" for name in policy.classes_of_the_shim} if any(sides) else set()
     name = next((name for side in sides for name in limited.intersection(side) if counts(side[name])), None)
     if name is not None:
@@ -282,8 +275,7 @@ def _described(name: str, containers: Mapping[str, _ContainerStatus], policy: Po
     vendor = policy.vendors.get(first.target or first.vendor)
     if vendor is None or vendor.claim is None or (len(containers) > 1 and vendor.claim.matching is None):
         return None
-    texts = itertools.chain.from_iterable(container.written.values() for container in containers.values())
-    if any(len(text) > MAX_WRITTEN or text.count(",") >= 2 * MAX_SELECTED for text in texts):
+    if any(_too_long(text) for container in containers.values() for text in container.written.values()):
         return None
     try:
         requests = {each: _request_in(container, vendor, policy) for each, container in containers.items()}
@@ -291,6 +283,10 @@ def _described(name: str, containers: Mapping[str, _ContainerStatus], policy: Po
     except (QuantityError, Denied):
         return None
     return OwnClaim(vendor, requests, template) if template.name == name else None
+
+
+def _too_long(text: str) -> bool:
+    return len(text) > MAX_WRITTEN or text.count(",") >= 2 * MAX_SELECTED
 
 
 def _request_in(container: _ContainerStatus, vendor: Vendor, policy: Policy) -> DeviceRequest:
@@ -370,25 +366,40 @@ def write_claims(plan: Plan, wanted: Sequence[WantedClaim]) -> None:
     adding = {each.slot.path for group in groups.values() for each in _template(plan, group)}
     taken = {claim.name for claim in plan.pod.spec.resource_claims or ()}
     # A container may name a claim that is still to be written: its neighbor's.
-    taken.update(claim.name for slot in plan.slots for claim in _named(slot.container))
+    taken.update(claim.name for slot in plan.slots for claim in slot.container.claims)
     names: dict[str, str] = {}
-    for each in sorted(itertools.chain.from_iterable(groups.values()), key=lambda each: each.slot.ends_first):
+    for each in sorted(itertools.chain.from_iterable(groups.values()), key=_ends_first):
+        added = _claim(plan, each, taken, names)
         path = each.slot.path
-        template, request = plan.templates[path], plan.requests.get(path)
-        group = template.name if request is None else f"{each.together}"
-        shared = names.get(group) if request is not None or each.slot.ends_first else None
-        name = f"{CLAIM_PREFIX}{each.slot.name if request is None else group}"[:MAX_CLAIM].rstrip("-")
-        numbered = (f"{name[: MAX_CLAIM - 4]}-{number}" for number in itertools.count(2))
-        name = shared or next(each for each in itertools.chain([name], numbered) if each not in taken)
-        each.slot.claims.append({"name": name, **({"request": request} if request else {})})
-        plan.labels[CLAIM] = "true"
-        if shared is None:
-            taken.add(name)
-            names.setdefault(group, name)
-            plan.claims_added.append({"name": name, "resourceClaimTemplateName": template.name})
-        if each.slot.ends_first and (shared is None or (request is not None and path in adding)):
+        if each.slot.ends_first and (added or (path in plan.requests and path in adding)):
             message = "claimed for as long as the pod lives, beside the others' claims: request the same in a container"
             plan.findings.append(Finding(Reason.CLAIM_OF_INIT_CONTAINER, message, each.slot.name))
+
+
+def _ends_first(wanted: WantedClaim) -> bool:
+    return wanted.slot.ends_first
+
+
+def _claim(plan: Plan, wanted: WantedClaim, taken: set[str], names: dict[str, str]) -> bool:
+    """Have a container name its claim; return whether that was added to the pod, and not the one of another container."""
+    slot, template, request = wanted.slot, plan.templates[wanted.slot.path], plan.requests.get(wanted.slot.path)
+    group, base = (template.name, slot.name) if request is None else (f"{wanted.together}", f"{wanted.together}")
+    shared = names.get(group) if request is not None or slot.ends_first else None
+    name = shared or _free(base, taken)
+    slot.claims.append({"name": name, **({"request": request} if request else {})})
+    plan.labels[CLAIM] = "true"
+    if shared is None:
+        taken.add(name)
+        names.setdefault(group, name)
+        plan.claims_added.append({"name": name, "resourceClaimTemplateName": template.name})
+    return shared is None
+
+
+def _free(base: str, taken: Collection[str]) -> str:
+    """A name of a claim that the pod does not have yet."""
+    name = f"{CLAIM_PREFIX}{base}"[:MAX_CLAIM].rstrip("-")
+    numbered = (f"{name[: MAX_CLAIM - 4]}-{number}" for number in itertools.count(2))
+    return next(each for each in itertools.chain([name], numbered) if each not in taken)
 
 
 def _template(plan: Plan, group: Sequence[WantedClaim]) -> list[WantedClaim]:
@@ -396,11 +407,12 @@ def _template(plan: Plan, group: Sequence[WantedClaim]) -> list[WantedClaim]:
     vendor = group[0].vendor
     adding: list[WantedClaim] = []
     equal: dict[str, int] = {}
-    for each in sorted(group, key=lambda each: each.slot.ends_first):
+    for each in sorted(group, key=_ends_first):
         same = (i for i, other in enumerate(adding) if same_request(vendor, each.request, other.request))
-        found = next(same, None) if len(group) > 1 and each.slot.ends_first else None
-        equal[each.slot.path] = len(adding) if found is None else found
-        adding.extend([each] if found is None else [])
+        found = next(same, None) if each.slot.ends_first else None
+        if found is None:
+            adding.append(each)
+        equal[each.slot.path] = len(adding) - 1 if found is None else found
     names = request_names(vendor, [each.request for each in adding])
     template = template_of(vendor, dict(zip(names, (each.request for each in adding), strict=True)))
     for each in group:

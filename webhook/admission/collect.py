@@ -1,14 +1,14 @@
 """The GPU requests of a pod by container: resources, and the keys of the pod that apply to the container."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Final, TypeAlias
 
 import msgspec
 
 from webhook.admission.survey import Claimed, ContainerKeys, PodKeys
-from webhook.mapping.model.keys import CONTAINER, Key
+from webhook.mapping.model.keys import CONTAINER, Binding, Key
 from webhook.mapping.model.names import Owner
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -102,8 +102,7 @@ class ContainerRequest(msgspec.Struct):
     def add(self, owner: Owner, name: str, text: str, number: Number) -> None:
         """Add a key of `vendor`; what 0 means is known only when all of them are added."""
         key = self.vendor.keys[owner.key_name]
-        binding = tuple([pair for pair in owner.binding if pair[0] != CONTAINER]) if owner.binding else ()
-        entry = KeyValue(key.name, name, text, number, binding)
+        entry = KeyValue(key.name, name, text, number, _without_container(owner.binding))
         present = self.key_values.get(key.name) or self.zero.get(key.name)
         if present is not None and key.place == "nodeSelector":
             return  # one of several node selector keys is enough
@@ -218,17 +217,30 @@ class ContainerRequest(msgspec.Struct):
         )
 
 
+def _without_container(binding: Binding) -> Binding:
+    """The variables of a name without the container that it is for."""
+    return tuple([pair for pair in binding if pair[0] != CONTAINER]) if binding else ()
+
+
 def _requesting(container: ContainerRequest) -> ContainerRequest | None:
     """The container in the keys in which it requests; None if it requests no device (``devices: 0`` alone).
 
     Keys of another vendor that are all 0 request nothing beside it.
     """
+    if not container.beside:
+        return container if container.requests_devices() else None
     every = [(each, each.requests_devices()) for each in (container, *container.beside.values())]
     container.beside = {}
-    found = [each for each, requests in every if requests or each.has_number] if len(every) > 1 else []
-    if len(found) < 2:  # noqa: PLR2004  (the keys of one vendor)
-        return next((each for each, requests in every if requests), None)
-    first, second, *more = found
+    found = [each for each, requests in every if requests or each.has_number]
+    if len(found) > 1:
+        return _of_two(container, *found)
+    return next((each for each, requests in every if requests), None)
+
+
+def _of_two(
+    container: ContainerRequest, first: ContainerRequest, second: ContainerRequest, *more: ContainerRequest
+) -> ContainerRequest:
+    """The container with what may accompany its request; a denial if neither of two may."""
     for one, other in ((first, second), (second, first)) if not more else ():
         if _may_accompany(other.vendor, one.vendor):
             one.copy = other
@@ -359,10 +371,9 @@ class _Requests(msgspec.Struct):
             if container.vendor is vendor or vendor.name in container.beside
         }
         named: dict[str, str] = {}
-        has_amount = lends = False
+        has_amount = False
         for owner, name, text in entries:
             key = vendor.keys[owner.key_name]
-            lends = lends or any(each.in_pods.get(key.name) == text for each in vendor.borrowed.values())
             if owner.container is not None:
                 position = self._position(owner.container, name)
                 positions.update([position] if key.makes_request else [])
@@ -371,7 +382,7 @@ class _Requests(msgspec.Struct):
             else:
                 has_amount = has_amount or _is_amount(key, text)
         requests = has_amount and vendor.annotation_keys
-        lending = self._lending(vendor) if requests or lends else []
+        lending = self._lending(vendor) if requests or _lends(vendor, entries) else []
         if requests or lending:
             positions.update(self._chosen(vendor, named, lending))
         return sorted(positions)
@@ -399,8 +410,9 @@ class _Requests(msgspec.Struct):
         """
         if named or lending:
             return [self._position(name, key_name) for name, key_name in named.items()] or lending
-        key = next((key for key in vendor.keys.values() if key.kind == "container"), None)
-        if key is not None and key.absent == "only" and len(self.regular) > 1:
+        names = (key for key in vendor.keys.values() if key.kind == "container" and key.absent == "only")
+        key = next(names, None)
+        if key is not None and len(self.regular) > 1:
             message = (
                 f"no key names which of {len(self.regular)} containers requests the GPU: "
                 f"add the annotation {key.spellings[0].text}"
@@ -433,14 +445,15 @@ class _Requests(msgspec.Struct):
             return
         others = {each.vendor.name: each for each in (container, *container.beside.values())}
         numbered = [(each, entry) for each in others.values() for entry in each.key_values.values() if entry.number]
-        if container.other_spellings or any(entry.key not in vendor.borrowed for _, entry in numbered):
+        if container.other_spellings or not vendor.borrowed.keys() >= {entry.key for _, entry in numbered}:
             return
         container.beside = {}
         own = ContainerRequest(position, container.keys, vendor, findings=container.findings, beside=others)
-        own.promoted = {entry.key: entry.number for each, entry in numbered if entry.key in each.promoted}
         self.found[position] = own
         for each, entry in numbered:
             del each.key_values[entry.key_name]
+            if entry.key in each.promoted:
+                own.promoted[entry.key] = entry.number
             own.add(Owner(vendor.name, vendor.borrowed[entry.key].name), entry.key, entry.text, entry.number)
 
     def _add(self, container: ContainerRequest, owner: Owner, name: str, text: str) -> None:
@@ -458,6 +471,12 @@ def _is_amount(key: Key, text: str) -> bool:
     return key.place == "annotation" and (not {"memory", "cores"}.isdisjoint(key.dimensions) or text in key.requests)
 
 
+def _lends(vendor: Vendor, entries: Iterable[_PodEntry]) -> bool:
+    """Whether a key of the pod has resources of other vendors mean something to this one."""
+    texts = {pair for borrowed in vendor.borrowed.values() for pair in borrowed.in_pods.items()}
+    return any((owner.key_name, text) in texts for owner, _, text in entries)
+
+
 def _listed_item(container: ContainerRequest, regular: list[str], name: str, text: str) -> str | None:
     """The item of a list by position among the pod's regular containers; init containers have none."""
     items = [item.strip() for item in text.split(",")]
@@ -468,17 +487,8 @@ def _listed_item(container: ContainerRequest, regular: list[str], name: str, tex
 
 
 def _number(container: ContainerRequest, key: Key, name: str, text: str) -> Number:
-    if key.written == "items":
-        items = [item.strip() for item in text.split(",")]
-        if not all(map(_WHOLE.fullmatch, items)):
-            message = f"{name}: {text!r} is no list of devices: write their numbers, as in 0,1"
-            raise container.deny(Reason.BAD_COUNT, message)
-        return len(items)
-    if "devices" in key.dimensions:
-        if (_LISTED_COUNT if key.listed else _COUNT).fullmatch(text) is None:
-            message = f"{name}: {text!r} is not a count: write a plain whole number in quotes"
-            raise container.deny(Reason.BAD_COUNT, message)
-        return int(text)
+    if key.written == "items" or "devices" in key.dimensions:
+        return _count(container, key, name, text)
     if key.written == "quantity":
         return container.quantity(key, name, text)
     decimal = key.written == "decimal"
@@ -486,6 +496,18 @@ def _number(container: ContainerRequest, key: Key, name: str, text: str) -> Numb
         kind = "decimal number: write one such as 0.5" if decimal else f"whole number: {_digits(key, text)}"
         raise container.deny(Reason.BAD_QUANTITY, f"{name}: {text!r} is not a {kind}")
     return Fraction(text) if decimal else int(text)
+
+
+def _count(container: ContainerRequest, key: Key, name: str, text: str) -> int:
+    """The number of devices, or of those that a text lists."""
+    items = [item.strip() for item in text.split(",")] if key.written == "items" else []
+    if not all(map(_WHOLE.fullmatch, items)):
+        message = f"{name}: {text!r} is no list of devices: write their numbers, as in 0,1"
+        raise container.deny(Reason.BAD_COUNT, message)
+    if not items and (_LISTED_COUNT if key.listed else _COUNT).fullmatch(text) is None:
+        message = f"{name}: {text!r} is not a count: write a plain whole number in quotes"
+        raise container.deny(Reason.BAD_COUNT, message)
+    return len(items) or int(text)
 
 
 def _digits(key: Key, text: str) -> str:
@@ -507,8 +529,7 @@ def collect(keys: PodKeys, policy: Policy) -> list[ContainerRequest]:
             requests.add_claim(position, container.claimed)
     if keys.labels or keys.annotations or keys.node_selector:
         requests.add_pod_keys()
-    every = [_requesting(requests.found[position]) for position in sorted(requests.found)]
-    found = [container for container in every if container is not None]
+    found = [*filter(None, [_requesting(requests.found[position]) for position in sorted(requests.found)])]
     if len(found) > 1:
         _check_side_by_side(found)
     return found
@@ -520,19 +541,21 @@ def _check_side_by_side(requesting: Iterable[ContainerRequest]) -> None:
     for container in requesting:
         by_vendor.setdefault(container.vendor.name, []).append(container)
     for group in by_vendor.values():
-        vendor, together = group[0].vendor, group[0].vendor.document.containers
-        # What another system serves under the vendor's names is no request of the vendor.
-        served = group if together != "one" or len(group) == 1 else [each for each in group if not _left(each)]
-        if len(served) < 2:  # noqa: PLR2004  (one container, as above)
-            continue
-        names = ", ".join(container.name for container in served)
-        if together == "one":
-            message = (
-                f"{vendor.name} serves one container of a pod, but {names} request devices: keep the request of one"
-            )
-            raise deny(Reason.ONE_CONTAINER_ONLY, message)
-        if together != "shared":  # else a count of the pod is for all of them
-            _check_counts(group[0], names)
+        if len(group) > 1:
+            _check_group(group[0].vendor, group)
+
+
+def _check_group(vendor: Vendor, group: Sequence[ContainerRequest]) -> None:
+    """Check containers that request in the keys of one vendor."""
+    together = vendor.document.containers
+    # What another system serves under the vendor's names is no request of the vendor.
+    served = [each for each in group if not _left(each)] if together == "one" else group
+    names = ", ".join(container.name for container in served)
+    if together == "one" and len(served) > 1:
+        message = f"{vendor.name} serves one container of a pod, but {names} request devices: keep the request of one"
+        raise deny(Reason.ONE_CONTAINER_ONLY, message)
+    if together not in {"one", "shared"}:  # else a count of the pod is for all of them
+        _check_counts(group[0], names)
 
 
 def _left(container: ContainerRequest) -> bool:

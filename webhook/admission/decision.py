@@ -29,6 +29,7 @@ from webhook.pod import (
     Resources,
     Volume,
     decode_volumes,
+    paths_in,
     present,
 )
 from webhook.reasons import Finding, Reason, ReasonKind
@@ -182,26 +183,16 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
     among = policy.read_keys.among
     labels, annotations, selector = among(metadata.labels), among(metadata.annotations), among(spec.node_selector)
     resources = [_extended(container.resources) for container in containers]
-    matters = (
-        labels
-        or annotations
-        or selector
-        or spec.resource_claims
-        or any([each is not None and (each.limits or each.requests or each.claims) for each in resources])
-    )
+    matters = labels or annotations or selector or spec.resource_claims or any(map(_requests, resources))
     if not matters and not policy.settings.hide_devices:
         return None
     # If a vendor's own webhook has added references to ConfigMaps, they are searched for in all lists.
     whole = annotations is not None and not policy.references.isdisjoint(annotations)
-    paths = [
-        raw for each in containers for raw in (each.volume_mounts, each.volume_devices, each.termination_message_path)
-    ]
+    paths = [raw for each in containers for raw in paths_in(each)]
     mounts = whole or policy.marks_of_mounts.among(b"".join([spec.volumes, *paths]))
     reduced = _reduced(containers, resources, policy, whole=whole, mounts=mounts)
     first = 0 if init is None else len(init)
-    affinity, gates = spec.affinity, spec.scheduling_gates
-    if (affinity is ABSENT and gates is ABSENT) or not policy.marks_of_belongings.among(b"".join([affinity, gates])):
-        affinity, gates = affinity if policy.cards or spec.node_name or policy.by_architecture else ABSENT, ABSENT
+    affinity, gates = _belongings(spec, policy)
     facts = Pod(
         metadata if metadata is NO_METADATA else Metadata(labels=labels, annotations=annotations),
         PodSpec(
@@ -226,6 +217,18 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
     return Facts(facts, around, _key(facts, around))
 
 
+def _requests(resources: Resources | None) -> bool:
+    return resources is not None and bool(resources.limits or resources.requests or resources.claims)
+
+
+def _belongings(spec: PodSpec, policy: Policy) -> tuple[msgspec.Raw, msgspec.Raw]:
+    """The affinity and the scheduling gates, if they may matter."""
+    affinity, gates = spec.affinity, spec.scheduling_gates
+    if affinity is gates is ABSENT or policy.marks_of_belongings.among(b"".join([affinity, gates])):
+        return affinity, gates
+    return affinity if policy.cards or spec.node_name or policy.by_architecture else ABSENT, ABSENT
+
+
 def _reduced(
     containers: Sequence[Container],
     resources: Sequence[Resources | None],
@@ -240,15 +243,9 @@ def _reduced(
         Container(
             each.name,
             extended,
-            ABSENT if each.env is ABSENT else each.env if whole or watched(each.env) else _emptied(each.env),
-            ABSENT
-            if each.env_from is ABSENT
-            else each.env_from
-            if whole
-            else _SOURCES
-            if b"{" in bytes(each.env_from)
-            else _emptied(each.env_from),
-            each.volume_mounts if mounts or each.volume_mounts is ABSENT else _emptied(each.volume_mounts),
+            each.env if whole or watched(each.env) else _emptied(each.env),
+            each.env_from if whole or each.env_from is ABSENT else _sources(each.env_from),
+            each.volume_mounts if mounts else _emptied(each.volume_mounts),
             each.security_context,
             each.volume_devices if mounts else ABSENT,
             each.termination_message_path if mounts else ABSENT,
@@ -258,6 +255,10 @@ def _reduced(
         else replace(each, resources=extended)
         for each, extended in zip(containers, resources, strict=True)
     ]
+
+
+def _sources(raw: msgspec.Raw) -> msgspec.Raw:
+    return _SOURCES if b"{" in bytes(raw) else _emptied(raw)
 
 
 def _emptied(raw: msgspec.Raw) -> msgspec.Raw:

@@ -3,7 +3,8 @@
 A second pass recognizes the edits of the first and changes nothing.
 """
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
@@ -14,6 +15,7 @@ from webhook.admission.overrides import selected_architectures
 from webhook.mapping.model.shim import ARCH_LABEL, NO_DELIVERY, Delivery, DeliveryKind, PodEntry, Shim, has_mark, inside
 from webhook.patch import Slot
 from webhook.pod import (
+    Placed,
     Volume,
     VolumeMount,
     clean_path,
@@ -38,6 +40,8 @@ KINDS: Final = get_args(DeliveryKind)
 _BY_DEFAULT: Final = frozenset({"/var/run/secrets/kubernetes.io/serviceaccount", "/dev/termination-log"})
 """Where API servers mount the token into every container, and have its termination message."""
 
+_VARIABLES: Final = "variables that decide what it runs"
+
 _members = msgspec.json.Decoder(dict[str, Any] | None)
 
 
@@ -61,23 +65,25 @@ def choose_delivery(plan: Plan, shim: Shim, container: str) -> DeliveryChoice:
     chosen = next((delivery for delivery in deliveries if delivery.kind == kind), None)
     if chosen is not None and (chosen.kind != "image" or _image_volumes(plan)):
         return DeliveryChoice(chosen, "")
+    choice, passed_over = _permitted(plan, shim, deliveries)
+    if choice.delivery.kind != "none":
+        for name, reason in passed_over.items():
+            message = f"delivery {name} was passed over for {choice.delivery.kind}: {reason}"
+            _note_once(plan, Finding(Reason.DELIVERY_PASSED_OVER, message, container))
+        report_unused(plan, "the mapping has no such delivery" if chosen is None else NOT_SERVED)
+    return choice
+
+
+def _permitted(plan: Plan, shim: Shim, deliveries: Sequence[Delivery]) -> tuple[DeliveryChoice, dict[str, str]]:
+    """The first delivery that is possible here, and why those before it are not."""
     passed_over: dict[str, str] = {}
-    for delivery in deliveries:
-        if delivery.kind == "none":
-            break
+    for delivery in itertools.takewhile(lambda each: each.kind != "none", deliveries):
         why = _forbids(plan, delivery, only=len(deliveries) == 1)
         if not why:
-            for name, reason in passed_over.items():
-                message = f"delivery {name} was passed over for {delivery.kind}: {reason}"
-                _note_once(plan, Finding(Reason.DELIVERY_PASSED_OVER, message, container))
-            report_unused(plan, "the mapping has no such delivery" if chosen is None else NOT_SERVED)
-            return DeliveryChoice(delivery, "")
+            return DeliveryChoice(delivery, ""), passed_over
         passed_over[delivery.kind] = why
-    if passed_over:
-        return DeliveryChoice(NO_DELIVERY, "; ".join(dict.fromkeys(passed_over.values())))
-    return DeliveryChoice(
-        NO_DELIVERY, "the mapping prefers none" if len(shim.deliveries) > 1 else "the mapping's delivery is none"
-    )
+    preferred = "the mapping prefers none" if len(shim.deliveries) > 1 else "the mapping's delivery is none"
+    return DeliveryChoice(NO_DELIVERY, "; ".join(dict.fromkeys(passed_over.values())) or preferred), passed_over
 
 
 def _for_architecture(plan: Plan, shim: Shim, container: str) -> tuple[Delivery, ...]:
@@ -155,16 +161,16 @@ def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
     for delivery in deliveries:
         if delivery.installer is not None:
             _add_installer(plan, delivery, delivery.installer, delivered)
-    lists = [plan.pod.spec.volumes, *[raw for slot in plan.slots for raw in paths_in(slot.container)]]
+    volumes = bytes(plan.pod.spec.volumes)
+    lists = [volumes, *itertools.chain.from_iterable(paths_in(slot.container) for slot in plan.slots)]
     if len(deliveries) == 1 and not has_mark(b"".join(lists), deliveries[0].marks):
         plan.volumes_added.extend(deliveries[0].volumes)
         for slot, delivery in delivered:
             slot.mounts_added.extend(delivery.mounts)
         return
-    marked = any([has_mark(bytes(lists[0]), delivery.marks) for delivery in deliveries])
-    for delivery in deliveries:
-        for entry in delivery.volumes:
-            _add_volume(plan, plan.volumes_called(entry["name"]) if marked else [], entry)
+    marked = any([has_mark(volumes, delivery.marks) for delivery in deliveries])
+    for entry in itertools.chain.from_iterable(delivery.volumes for delivery in deliveries):
+        _add_volume(plan, plan.volumes_called(entry["name"]) if marked else [], entry)
     _mount_all(plan, delivered, deliveries)
 
 
@@ -175,13 +181,12 @@ def _mount_all(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]], deliverie
     for slot in plan.slots:
         if slot.kind == "initContainers" and slot.name in installed:
             continue
-        own = by_container.get(slot.path)
+        own = by_container.get(slot.path, NO_DELIVERY)
         raw = b"".join(paths_in(slot.container))
+        mounts = own.mounts
         if any([has_mark(raw, delivery.marks) for delivery in deliveries]):
             _check_unwritable(slot, libraries)
-            mounts = [] if own is None else [each for each in own.mounts if not _mounted(slot, each, own)]
-        else:
-            mounts = [] if own is None else [*own.mounts]
+            mounts = tuple([each for each in mounts if not _mounted(slot, each, own)])
         slot.mounts_added.extend(mounts)
 
 
@@ -189,14 +194,11 @@ def _add_installer(
     plan: Plan, delivery: Delivery, installer: PodEntry, delivered: Sequence[tuple[Slot, Delivery]]
 ) -> None:
     """Put the init container that brings a library before those of the pod, unless it is present."""
-    named = [slot for slot in plan.slots if slot.name == delivery.library]
-    if not named:
-        if installer not in plan.installers:
-            plan.installers.append(installer)
+    found = next((slot for slot in plan.slots if slot.name == delivery.library), None)
+    if found is None:
+        plan.installers += [] if installer in plan.installers else [installer]
         return
-    [found, *_] = named
-    if found.kind != "initContainers" or (difference := _difference(found, installer, delivery)):
-        problem = "is not the shim's" if found.kind != "initContainers" else f"is not the shim's: it has {difference}"
+    if (problem := _no_installer(found, installer, delivery)) is not None:
         message = f"container {found.name} {problem}; rename the pod's own"
         raise deny(Reason.COLLISION, message, container=found.name, field="name")
     earlier = next((slot for slot, other in delivered if other is delivery and slot.kind == found.kind), None)
@@ -205,28 +207,43 @@ def _add_installer(
         raise deny(Reason.COLLISION, message, container=earlier.name, field="initContainers")
 
 
+def _no_installer(slot: Slot, installer: PodEntry, delivery: Delivery) -> str | None:
+    """What makes a container another one than that which brings the library; None for that one."""
+    if slot.kind != "initContainers":
+        return "is not the shim's"
+    difference = _difference(slot, installer, delivery)
+    return f"is not the shim's: it has {difference}" if difference else None
+
+
 def _difference(slot: Slot, installer: PodEntry, delivery: Delivery) -> str:
     """What of an init container could bring another library than the shim's; empty for the shim's own.
 
     API servers add defaults and the token of the service account, other webhooks variables.
     """
     container = slot.container
-    if _decoded(container.image) != installer["image"]:
-        return "another image"
-    if _decoded(container.command) != installer["command"] or b'"' in bytes(container.args):
-        return "another command"
-    if present(container.restart_policy):
-        return "a restartPolicy"
-    if b"{" in bytes(container.env_from) or any(
-        [entry.name.startswith("LD_") or entry.name == "PATH" for entry in slot.env_sent]
-    ):
-        return "variables that decide what it runs"
+    differences = (
+        (_decoded(container.image) != installer["image"], "another image"),
+        (_decoded(container.command) != installer["command"] or b'"' in bytes(container.args), "another command"),
+        (present(container.restart_policy), "a restartPolicy"),
+        (b"{" in bytes(container.env_from), _VARIABLES),
+    )
+    for differs, what in differences:
+        if differs:
+            return what
+    if any([entry.name.startswith("LD_") or entry.name == "PATH" for entry in slot.env_sent]):
+        return _VARIABLES
+    return _other_mounts(slot, delivery)
+
+
+def _other_mounts(slot: Slot, delivery: Delivery) -> str:
+    """What an init container mounts beside the library; empty if that is all."""
     mounts = [each for each in slot.placed if each.path not in _BY_DEFAULT]
-    others = [each for each in mounts if each.mount is None or each.mount.name != delivery.library]
-    if others:
-        return f"a {others[0].shown} at {shorten(others[0].path)}"
-    own = [(each.path, each.mount.sub_path or each.mount.sub_path_expr) for each in mounts if each.mount is not None]
-    return "" if own == [(delivery.mount_path, None)] else "other mounts"
+    own = [(each.path, each.mount) for each in mounts if each.mount is not None]
+    other = next((each for each in mounts if each.mount is None or each.mount.name != delivery.library), None)
+    if other is not None:
+        return f"a {other.shown} at {shorten(other.path)}"
+    paths = [(path, mount.sub_path or mount.sub_path_expr) for path, mount in own]
+    return "" if paths == [(delivery.mount_path, None)] else "other mounts"
 
 
 def _decoded(raw: msgspec.Raw) -> Any:
@@ -236,19 +253,17 @@ def _decoded(raw: msgspec.Raw) -> Any:
 
 def _add_volume(plan: Plan, volumes: list[Volume], entry: PodEntry) -> None:
     name = entry["name"]
-    if not volumes and not plan.volumes_added:
-        plan.volumes_added.append(entry)
-        return
+    field = f"spec.volumes[{name}]"
     if len(volumes) > 1:
         message = f"volume {name}, the shim's, is defined {len(volumes)} times: remove them"
-        raise deny(Reason.COLLISION, message, field=f"spec.volumes[{name}]")
-    added = next(iter([volume for volume in plan.volumes_added if volume["name"] == name]), None)
-    if not all([_same_volume(volume, entry) for volume in volumes]) or added not in (None, entry):
+        raise deny(Reason.COLLISION, message, field=field)
+    added = [volume for volume in plan.volumes_added if volume["name"] == name]
+    if not all([_same_volume(volume, entry) for volume in volumes]) or added[:1] not in ([], [entry]):
         kind = next(key for key in entry if key != "name")
         content = f"hostPath {entry['hostPath']['path']}" if kind == "hostPath" else kind
         message = f"volume {name} is not the shim's ({content}): rename the pod's own"
-        raise deny(Reason.COLLISION, message, field=f"spec.volumes[{name}]")
-    if not volumes and added is None:
+        raise deny(Reason.COLLISION, message, field=field)
+    if not volumes and not added:
         plan.volumes_added.append(entry)
 
 
@@ -293,19 +308,20 @@ def check_node_folders(plan: Plan) -> None:
     if not folders or b"hostPath" not in bytes(plan.pod.spec.volumes):
         return
     for slot in plan.slots:
-        for mount in slot.mounts:
-            for volume in () if mount.read_only else plan.volumes_called(mount.name):
-                if volume.host_path is None:
-                    continue
-                path = clean_path(f"{volume.host_path.path}/{mount.sub_path or ''}")
+        for mount in [mount for mount in slot.mounts if not mount.read_only]:
+            for path in _node_paths(plan, mount):
                 if any(inside(path, folder) or inside(folder, path.rstrip("/")) for folder in folders):
-                    message = (
-                        f"the mount of the node's {shorten(path, 100)}, by which shims reach pods, is writable: remove it, or "
-                        "set readOnly: true"
-                    )
-                    raise deny(
-                        Reason.COLLISION, message, container=slot.name, field=f"volumeMounts[{mount.mount_path}]"
-                    )
+                    where = f"the mount of the node's {shorten(path, 100)}, by which shims reach pods"
+                    message = f"{where}, is writable: remove it, or set readOnly: true"
+                    field = f"volumeMounts[{mount.mount_path}]"
+                    raise deny(Reason.COLLISION, message, container=slot.name, field=field)
+
+
+def _node_paths(plan: Plan, mount: VolumeMount) -> Iterator[str]:
+    """The paths of the node that a mount shows: several, if the pod is not valid."""
+    for volume in plan.volumes_called(mount.name):
+        if volume.host_path is not None:
+            yield clean_path(f"{volume.host_path.path}/{mount.sub_path or ''}")
 
 
 def _mounted(slot: Slot, entry: PodEntry, delivery: Delivery) -> bool:
@@ -314,20 +330,24 @@ def _mounted(slot: Slot, entry: PodEntry, delivery: Delivery) -> bool:
     What is over a parent folder covers nothing: container runtimes mount in the order of the depth of paths.
     """
     mount_path = entry["mountPath"]
+    ours = {other["mountPath"]: other for other in delivery.mounts}
     mounted = False
     for each in slot.placed:
         path, mount = each.path, each.mount
-        if path == mount_path and mount is not None and _same_mount(mount, entry):
+        own = ours.get(path) if mount is not None and path in ours and _same_mount(mount, ours[path]) else None
+        if own is not None and path == mount_path:
             mounted = True
-        elif inside(path, mount_path) or (each.roundabout and has_mark(each.written.encode(), delivery.marks)):
-            own = [other for other in delivery.mounts if other["mountPath"] == path]
-            if mount is not None and own and _same_mount(mount, own[0]):
-                continue  # inside another of ours
+        elif own is None and (inside(path, mount_path) or _leads_to(each, delivery)):
             what = f"the {each.shown} is" if mount is None else f"volume {mount.name} is mounted"
             shown = f"{what} at {shorten(path, 100)}, where the shim mounts {entry['name']}"
             remedy = "write another path" if mount is None else "mount it elsewhere"
             raise deny(Reason.COLLISION, f"{shown}: {remedy}", container=slot.name, field=each.place)
     return mounted
+
+
+def _leads_to(placed: Placed, delivery: Delivery) -> bool:
+    """Whether a path may lead to a delivery's by a roundabout way."""
+    return placed.roundabout and has_mark(placed.written.encode(), delivery.marks)
 
 
 def _same_mount(mount: VolumeMount, entry: PodEntry) -> bool:

@@ -9,9 +9,9 @@ for pods that take long nevertheless.
 import enum
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Sized
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -20,7 +20,7 @@ from webhook.admission.survey import MAX_CONTAINERS
 from webhook.labels import INJECT, MODE, OPT_OUT, ROLLOUT
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.notation import MAX_KEY
-from webhook.pod import MIRROR, WINDOWS, OverfullPod, OwnerReference, Pod, decode_env, paths_in
+from webhook.pod import MIRROR, WINDOWS, Container, OverfullPod, OwnerReference, Pod, PodSpec, decode_env, paths_in
 from webhook.quantity import MIB
 from webhook.reasons import Finding, Reason
 
@@ -196,8 +196,7 @@ def exceeded(pod: Pod, policy: Policy, *, few: bool) -> Finding | None:
     """
     spec, metadata = pod.spec, pod.metadata
     containers = spec.containers if spec.init_containers is None else [*spec.init_containers, *spec.containers]
-    resources = [container.resources for container in containers if container.resources is not None]
-    sides = [side for each in resources for side in (each.limits, each.requests) if side]
+    sides = [side for each in containers for side in each.sides if side]
     keys = [*(metadata.labels or ()), *(metadata.annotations or ()), *(spec.node_selector or ())]
     longest = max(chain(keys, *sides), key=len, default="")
     if len(longest) > MAX_KEY:  # patterns search all of it
@@ -206,31 +205,43 @@ def exceeded(pod: Pod, policy: Policy, *, few: bool) -> Finding | None:
         )
     if few and (spec.node_name is None or len(spec.node_name) <= MAX_NODE_NAME):
         return None
-    names = [name for side in sides for name in side]
-    limited = (
-        (len(names), MAX_RESOURCES, "resources of containers", "resources"),
-        (sum([len(each.claims) for each in resources if each.claims]), MAX_CLAIMS, "claims of containers", "claims"),
+    for number, most, what, field in chain(
+        _numbers(spec, containers, sides),
+        [(_variables(pod, [each.env for each in containers], policy), MAX_LISTED, _VARIABLES, "env")],
+        _lengths(spec, containers),
+    ):
+        if number > most:
+            return _beyond(number, most, what, field)
+    return None
+
+
+_Counted: TypeAlias = tuple[int, int, str, str]
+"""A number, its limit, what is counted, and its field."""
+
+
+def _numbers(spec: PodSpec, containers: Sequence[Container], sides: Sequence[Sized]) -> tuple[_Counted, ...]:
+    """What is counted or measured once."""
+    node = spec.node_name or ""
+    return (
+        (sum(map(len, sides)), MAX_RESOURCES, "resources of containers", "resources"),
+        (sum([len(each.claims) for each in containers]), MAX_CLAIMS, "claims of containers", "claims"),
         (len(spec.resource_claims or ()), MAX_CLAIMS, "resource claims", "spec.resourceClaims"),
-        (len(spec.node_name or ""), MAX_NODE_NAME, "characters of spec.nodeName", "spec.nodeName"),
+        (len(node), MAX_NODE_NAME, "characters of spec.nodeName", "spec.nodeName"),
         (len(bytes(spec.tolerations)), MAX_PLACEMENT, "bytes of tolerations", "spec.tolerations"),
         (len(bytes(spec.affinity)), MAX_PLACEMENT, "bytes of affinity", "spec.affinity"),
         (len(bytes(spec.scheduling_gates)), MAX_PLACEMENT, "bytes of scheduling gates", "spec.schedulingGates"),
-        (_variables(pod, [each.env for each in containers], policy), MAX_LISTED, _VARIABLES, "env"),
     )
-    lists = (
+
+
+def _lengths(spec: PodSpec, containers: Sequence[Container]) -> Iterator[_Counted]:
+    """The bytes and the objects of lists."""
+    for text, what in (
         (b"".join([raw for each in containers for raw in paths_in(each)]), "mounts"),
         (b"".join([each.env_from for each in containers]), "envFrom"),
         (bytes(spec.volumes), "volumes"),
-    )
-    for number, most, what, field in limited:
-        if number > most:
-            return _beyond(number, most, what, field)
-    for text, what in lists:
-        if len(text) > MAX_BYTES:
-            return _beyond(len(text), MAX_BYTES, f"bytes of {what}", what)
-        if text.count(b"{") > MAX_LISTED:
-            return _beyond(text.count(b"{"), MAX_LISTED, f"{what} and parts of them", what)
-    return None
+    ):
+        yield len(text), MAX_BYTES, f"bytes of {what}", what
+        yield text.count(b"{"), MAX_LISTED, f"{what} and parts of them", what
 
 
 def _variables(pod: Pod, lists: Sequence[msgspec.Raw], policy: Policy) -> int:

@@ -204,7 +204,7 @@ def _decision(plan: Plan, resolution: PodResult) -> Decision:
         notes=tuple([finding for finding in findings if finding.note]),
         objects=tuple({each.name: each for each in plan.templates.values()}.values()) if plan.templates else (),
         status_json=text,
-        audit={**audit, **_reasons(findings)},
+        audit={**audit, **reasons_of(findings)},
         vendors=resolution.vendor_names,
     )
 
@@ -325,7 +325,7 @@ def _lost_hint(key: str, source: Vendor, target: Vendor, policy: Policy) -> bool
 def denied(denial: Finding, findings: tuple[Finding, ...] = (), vendors: tuple[str, ...] = ()) -> Decision:
     """Return the decision that denies a pod, with the findings of earlier steps."""
     warnings = tuple(dict.fromkeys([finding for finding in findings if not finding.note]))
-    audit = {**_reasons((*warnings, denial)), "denied": denial.text}
+    audit = {**reasons_of((*warnings, denial)), "denied": denial.text}
     return Decision(allowed=False, reason=denial.reason, warnings=warnings, denial=denial, audit=audit, vendors=vendors)
 
 
@@ -352,7 +352,7 @@ def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
     findings, notes = (*enforcement.findings, *decision.warnings), decision.notes
     if enforcement.mode is Mode.ENFORCE:
         reported = findings if decision.denial is None else (*findings, _under_enforce(decision.denial))
-        audit = {**decision.audit, **_reasons((*reported, *notes))}
+        audit = {**decision.audit, **reasons_of((*reported, *notes))}
         return msgspec.structs.replace(decision, warnings=findings, audit=audit)
     kept = (*decision.warnings, *[note for note in notes if note.expected], *filter(None, (decision.denial,)))
     findings = (*enforcement.findings, *map(_under_enforce, kept))
@@ -363,7 +363,7 @@ def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
         warnings=() if enforcement.mode is Mode.AUDIT else findings,
         notes=notes,
         status_json=decision.status_json,
-        audit={**decision.audit, **_reasons((*findings, *notes))},
+        audit={**decision.audit, **reasons_of((*findings, *notes))},
         vendors=decision.vendors,
     )
 
@@ -374,6 +374,6 @@ def _under_enforce(finding: Finding) -> Finding:
     return msgspec.structs.replace(finding, message=f"under enforce{denied}: {finding.message}")
 
 
-def _reasons(findings: tuple[Finding, ...]) -> dict[str, str]:
-    """The codes of the findings, for the audit log; empty without findings."""
+def reasons_of(findings: tuple[Finding, ...]) -> dict[str, str]:
+    """Return the codes of the findings, for the audit log; empty without findings."""
     return {"reasons": ",".join(dict.fromkeys([finding.reason.code for finding in findings]))} if findings else {}

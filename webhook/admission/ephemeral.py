@@ -75,14 +75,10 @@ def _without_request(slot: Slot, vendor: Vendor, *, share: bool) -> Allocation:
 
 def _has_devices(pod: Pod) -> bool:
     """Whether a pod without keys has devices: by claims, or as the status says that the webhook has written."""
-    resources = [slot.container.resources for slot in slots(pod) if slot.container.resources is not None]
-    names = (name for each in resources for side in (each.limits, each.requests) for name in side or ())
-    status = (pod.metadata.annotations or {}).get(STATUS)
-    return (
-        bool(pod.spec.resource_claims)
-        or any(name.startswith(DEVICE_CLASS) for name in names)
-        or (status is not None and '"containers":{}' not in status)
-    )
+    names = (name for slot in slots(pod) for side in slot.container.sides for name in side)
+    status = (pod.metadata.annotations or {}).get(STATUS, '"containers":{}')
+    by_claims = bool(pod.spec.resource_claims) or any(name.startswith(DEVICE_CLASS) for name in names)
+    return by_claims or '"containers":{}' not in status
 
 
 def _denial(

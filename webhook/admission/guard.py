@@ -1,6 +1,6 @@
 """The guard: deny or remove what lifts the limit of a share, and remove what only schedulers write."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, cast
 
 from webhook.admission.decision import Allocation, Namespace, Plan
@@ -13,7 +13,9 @@ from webhook.mapping.model.vendor import Owned, Vendor
 from webhook.mapping.notation import NameSet
 from webhook.patch import Slot
 from webhook.pod import (
+    EnvFrom,
     EnvVar,
+    Placed,
     Volume,
     VolumeMount,
     capabilities_added,
@@ -61,20 +63,25 @@ def guard_pod(plan: Plan) -> None:
         _guard_keys(plan, plan.labels, metadata.labels, "label")
     if spec.runtime_class_name or spec.host_pid or spec.host_ipc or spec.share_process_namespace:
         _guard_pod_fields(plan)
-    on_node = b"hostPath" in bytes(spec.volumes)
     for allocation in plan.allocations:
-        if on_node or allocation.slot.container.security_context is not None:
-            _guard_isolation(plan, allocation)
-        _guard_container(plan, allocation.slot, allocation.vendor, allocation.request, share=allocation.share)
-        _show_devices(plan, allocation)
-        if allocation.copy is not None:
-            _guard_container(plan, allocation.slot, allocation.copy, allocation.request, share=allocation.share)
-        if present(allocation.slot.container.env_from):
-            _report_env_from(plan, allocation)
+        _guard_allocation(plan, allocation)
     for slot, vendor, share in plan.left_alone:
         _guard_container(plan, slot, vendor, None, share=share)
     if len(plan.slots) > 1:
         _guard_others(plan)
+
+
+def _guard_allocation(plan: Plan, allocation: Allocation) -> None:
+    """Apply the guard to a container that has devices."""
+    slot, share = allocation.slot, allocation.share
+    if slot.container.security_context is not None or b"hostPath" in bytes(plan.pod.spec.volumes):
+        _guard_isolation(plan, allocation)
+    _guard_container(plan, slot, allocation.vendor, allocation.request, share=share)
+    _show_devices(plan, allocation)
+    if allocation.copy is not None:
+        _guard_container(plan, slot, allocation.copy, allocation.request, share=share)
+    if present(slot.container.env_from):
+        _report_env_from(plan, allocation)
 
 
 def _guard_others(plan: Plan) -> None:
@@ -86,38 +93,36 @@ def _guard_others(plan: Plan) -> None:
     shares = [each for each in plan.allocations if not each.request.whole]
     vendors = dict.fromkeys(vendor for each in shares for vendor in (each.vendor, each.copy) if vendor is not None)
     served = {each.slot.path for each in shares}
-    for vendor in vendors:
-        marks = vendor.guard.anywhere
-        for slot in plan.slots if marks else ():
-            if slot.path in served:
-                continue
-            raw = bytes(slot.container.env)
-            if has_mark(raw, marks):
+    others = [slot for slot in plan.slots if slot.path not in served]
+    for vendor in [vendor for vendor in vendors if vendor.guard.anywhere]:
+        for slot in others:
+            if has_mark(bytes(slot.container.env), vendor.guard.anywhere):
                 _guard_variables(plan, slot, vendor, None, share=True, other=True)
 
 
 def _strip_owned(plan: Plan) -> None:
     """Remove the marks of every concerned vendor's scheduler, unless such a scheduler creates the pod."""
     metadata = plan.pod.metadata
-    if not metadata.annotations and not metadata.labels:
-        return
-    vendors = {vendor.name: vendor for allocation in plan.allocations for vendor in allocation.vendors}
-    for texts, keys, what in (
-        (plan.annotations, metadata.annotations or {}, "annotation"),
-        (plan.labels, metadata.labels or {}, "label"),
-    ):
-        marks = _marks(plan.policy.marks, what).among(keys)
-        if len(marks) > MAX_MARKS:
-            message = f"{len(marks)} {what}s belong to schedulers: remove them from the manifest"
-            raise deny(Reason.TOO_MANY, message, field=f"metadata.{what}s")
-        for key in marks:
-            owners = [vendor for vendor in vendors.values() if key in _marks(vendor.owned, what)]
-            if owners and not any(plan.context.user in vendor.document.owned_by for vendor in owners):
-                texts.pop(key, None)
-                names = " and ".join(dict.fromkeys([vendor.system for vendor in owners]))
-                message = f"{what} {shorten(key)} belongs to the scheduler of {names} and was removed"
-                message += ": remove it from the manifest"
-                plan.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
+    if metadata.annotations or metadata.labels:
+        vendors = {vendor.name: vendor for allocation in plan.allocations for vendor in allocation.vendors}
+        _strip(plan, plan.annotations, metadata.annotations or {}, "annotation", vendors.values())
+        _strip(plan, plan.labels, metadata.labels or {}, "label", vendors.values())
+
+
+def _strip(plan: Plan, texts: dict[str, str], keys: Mapping[str, str], what: str, vendors: Iterable[Vendor]) -> None:
+    """Remove the marks among annotations or labels."""
+    marks = _marks(plan.policy.marks, what).among(keys)
+    if len(marks) > MAX_MARKS:
+        message = f"{len(marks)} {what}s belong to schedulers: remove them from the manifest"
+        raise deny(Reason.TOO_MANY, message, field=f"metadata.{what}s")
+    for key in marks:
+        owners = [vendor for vendor in vendors if key in _marks(vendor.owned, what)]
+        if owners and not any(plan.context.user in vendor.document.owned_by for vendor in owners):
+            texts.pop(key, None)
+            names = " and ".join(dict.fromkeys([vendor.system for vendor in owners]))
+            message = f"{what} {shorten(key)} belongs to the scheduler of {names} and was removed"
+            message += ": remove it from the manifest"
+            plan.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
 
 
 def _marks(owned: Owned, what: str) -> NameSet:
@@ -279,16 +284,19 @@ def _report_env_from(plan: Plan, allocation: Allocation) -> None:
     names = guard.unseen if allocation.share else guard.unseen[: guard.unseen_beside_whole]
     if not names or b"{" not in bytes(slot.container.env_from) or _action_set(plan) == "allow":
         return
-    texts = plan.pod.metadata.annotations or {}
-    # What the vendor's own webhook refers to is not the user's.
-    own = tuple(f"{texts[key]}-" for key in plan.policy.references.intersection(texts) if texts[key])
-    maps = [each.config_map_ref for each in slot.env_from]
-    if all(each is not None and each.name.startswith(own) for each in maps):
+    if all(_by_vendor(plan, each) for each in slot.env_from):
         return
     more = len(names) - MOST_NAMED
     shown = ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     message = f"envFrom may set {shown}, unseen: take single keys of it in env instead"
     plan.findings.append(Finding(Reason.GUARD_BLIND, message, slot.name, "envFrom"))
+
+
+def _by_vendor(plan: Plan, source: EnvFrom) -> bool:
+    """Whether a source of variables is one that a vendor's own webhook refers to, and not the user's."""
+    texts = plan.pod.metadata.annotations or {}
+    own = tuple(f"{texts[key]}-" for key in plan.policy.references.intersection(texts) if texts[key])
+    return source.config_map_ref is not None and source.config_map_ref.name.startswith(own)
 
 
 def _guard_mounts(plan: Plan, slot: Slot, vendor: Vendor, *, share: bool) -> None:
@@ -303,24 +311,28 @@ def _guard_mounts(plan: Plan, slot: Slot, vendor: Vendor, *, share: bool) -> Non
         message = f"more than {MAX_MOUNTS} mounts, some of which may be guarded: split the container, or mount fewer"
         raise deny(Reason.TOO_MANY, message, container=slot.name, field="volumeMounts")
     for each in every:
-        path, mount, written = each.path, each.mount, each.path
-        if mount is not None and vendor.shim is not None and (path, mount.name) in vendor.shim.covers:
+        mount = each.mount
+        if mount is not None and vendor.shim is not None and (each.path, mount.name) in vendor.shim.covers:
             plan.covered.append(slot)  # the shim's own, unless the container gets none
             continue
-        if vendor.guard.guarded(path, "mount"):
-            source = None if mount is None else _shown_by(mount, plan.volumes_called(mount.name))
-            rule = vendor.guard.catch(path, None, source, whole=not share, place="mount")
-        else:
-            written = each.written
-            rule = vendor.guard.meant(written, whole=not share) if each.roundabout else None
+        rule, written = _over_mounts(plan, vendor, each, share=share)
         if rule is None or rule.exception:
             continue
         shown = f"the {each.shown} at {shorten(written, 100)}"
-        caught = _Caught(shown, each.place, path, slot.name, whole=_way_out(vendor, rule, share=share))
+        caught = _Caught(shown, each.place, each.path, slot.name, whole=_way_out(vendor, rule, share=share))
         remedy = "write another path" if mount is None else "mount the volume elsewhere"
         denial = f"{shown} {_effect(share=share)}: remove it, or {remedy}"
         if _removes(plan, rule, caught, denial, share=share):
             slot.drop(each.field, [each.entry])
+
+
+def _over_mounts(plan: Plan, vendor: Vendor, placed: Placed, *, share: bool) -> tuple[Guard | None, str]:
+    """The rule that catches what is put at a path, and the path as messages have it."""
+    guard, path, mount = vendor.guard, placed.path, placed.mount
+    if guard.guarded(path, "mount"):
+        source = None if mount is None else _shown_by(mount, plan.volumes_called(mount.name))
+        return guard.catch(path, None, source, whole=not share, place="mount"), path
+    return guard.meant(placed.written, whole=not share) if placed.roundabout else None, placed.written
 
 
 def _shown_by(mount: VolumeMount, volumes: Sequence[Volume]) -> ValueSource | None:
@@ -334,30 +346,27 @@ def _shown_by(mount: VolumeMount, volumes: Sequence[Volume]) -> ValueSource | No
 def _guard_variables(
     plan: Plan, slot: Slot, vendor: Vendor, request: Request | None, *, share: bool, other: bool = False
 ) -> None:
-    container = slot.container
     limits: Mapping[str, str] = {}
     unset: Mapping[str, str] = {}
     if vendor.shim is not None and request is not None:
         sized = sized_request(plan, vendor, request) if plan.policy.cards else request
-        limits, unset = vendor.shim.values(sized, container.name), vendor.shim.if_unset
+        limits, unset = vendor.shim.values(sized, slot.name), vendor.shim.if_unset
     exceptions = plan.policy.settings.guard_exceptions
     gone: list[EnvVar] = []
     for entry in slot.env:
-        if not vendor.guard.guarded(entry.name):
+        name = entry.name
+        if not vendor.guard.guarded(name):
             continue
         value = known_value(entry)
-        rule = vendor.guard.catch(entry.name, value, value_source(entry), whole=not share, other=other)
-        if (
-            rule is None
-            or (value is not None and value in (limits.get(entry.name), unset.get(entry.name)))
-            or (value is not None and value in exceptions.get(entry.name, ()))
-        ):
+        rule = vendor.guard.catch(name, value, value_source(entry), whole=not share, other=other)
+        # The vendor's own system writes an exception, whatever the namespace sets for variables that lift a limit.
+        if rule is None or rule.exception:
             continue
-        if rule.exception:
-            continue  # the vendor's own system writes it, whatever the namespace sets for variables that lift a limit
+        if value is not None and value in (limits.get(name), unset.get(name), *exceptions.get(name, ())):
+            continue
         whole = None if other else _way_out(vendor, rule, share=share)
-        caught = _Caught(f"env {shorten(entry.name)}", f"env[{entry.name}]", value, container.name, whole=whole)
-        denial = _denial(caught, rule, limits.get(entry.name), requested=request is not None, share=share)
+        caught = _Caught(f"env {shorten(name)}", f"env[{name}]", value, slot.name, whole=whole)
+        denial = _denial(caught, rule, limits.get(name), requested=request is not None, share=share)
         if _removes(plan, rule, caught, denial, share=share):
             gone.append(entry)
     slot.drop("env", gone)

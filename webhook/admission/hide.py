@@ -4,7 +4,7 @@ The setting `hideDevices` switches it on. What it wrote is in the status, so tha
 called later makes the container request a device.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from webhook.text import shorten
 HIDING: Final = ("void", "none")
 """Values of a variable that hide all devices, the usual one first: with ``void``, NVIDIA's runtime does nothing."""
 
-_PLACES: Final = frozenset({"label", "annotation"})
+_PLACES: Final = frozenset({"resource", "label", "annotation"})
 _MEMO: Final = "hiding"
 _BYTES: Final = 4096
 """What it takes in the memory of a policy: some dozens of names, most of which the policy has anyway."""
@@ -95,31 +95,43 @@ def hide_devices(plan: Plan) -> None:
 
 
 def _hiding(policy: Policy) -> Hiding | None:
-    served = {policy.settings.target, *policy.settings.served}
-    families = {
-        vendor.family for vendor in policy.in_force if vendor.name in served and _keeps_its_keys(vendor, policy)
-    }
+    families = _served_families(policy)
     variables = _variables(vendor for vendor in policy.in_force if vendor.family in families)
     if not variables:
         return None
     # The runtimes of several makers may read one variable.
     families |= {vendor.family for vendor in policy.in_force if not variables.keys().isdisjoint(_variables([vendor]))}
     vendors = [vendor for vendor in policy.vendors.values() if vendor.family in {*families, "any"}]
-    through = [vendor.lets_through for vendor in vendors]
-    resources = {name for each in through for name in (*(f"{prefix}*" for prefix in each.prefixes), *each.resources)}
-    named = {
-        (key.place, _gives(vendor, key), name)
-        for vendor in vendors
-        for key in vendor.keys.values()
-        for template in key.templates
-        for name in spelled(template, vendor.document.variables)
-    }
-    asking = {name for place, gives, name in named if place == "resource" and gives}
-    idle = {name for place, _, name in named if place == "resource"} - asking
-    keys = {name for place, gives, name in named if place in _PLACES and gives}
-    # Other systems, which no mapping reads, give devices by theirs.
-    keys |= {each.name for vendor in vendors for each in advised_names(vendor.document) if each.place in _PLACES}
-    return Hiding(variables, NameSet.of(resources), NameSet.of(idle), NameSet.of(keys))
+    named = list(_names(vendors))
+    resources = [(gives, name) for place, gives, name in named if place == "resource"]
+    idle = {name for _, name in resources}.difference([name for gives, name in resources if gives])
+    keys = {name for place, gives, name in named if place != "resource" and gives}
+    return Hiding(variables, NameSet.of(_let_through(vendors)), NameSet.of(idle), NameSet.of(keys))
+
+
+def _served_families(policy: Policy) -> set[str]:
+    """The hardware of the vendors that the settings name and that serve their own keys."""
+    served = {policy.settings.target, *policy.settings.served}
+    return {vendor.family for vendor in policy.in_force if vendor.name in served and _keeps_its_keys(vendor, policy)}
+
+
+def _let_through(vendors: Iterable[Vendor]) -> Iterator[str]:
+    """The resource names by which vendors' pods are let through to the webhook."""
+    for through in (vendor.lets_through for vendor in vendors):
+        yield from through.resources
+        yield from (f"{prefix}*" for prefix in through.prefixes)
+
+
+def _names(vendors: Iterable[Vendor]) -> Iterator[tuple[str, bool, str]]:
+    """The resource names, labels and annotations of vendors: place, whether one gives devices by itself, and name."""
+    for vendor in vendors:
+        for key in vendor.keys.values():
+            names = [name for template in key.templates for name in spelled(template, vendor.document.variables)]
+            yield from ((key.place, _gives(vendor, key), name) for name in names if key.place in _PLACES)
+        # Other systems, which no mapping reads, give devices by theirs.
+        for advised in advised_names(vendor.document):
+            if advised.place != "resource":
+                yield advised.place, True, advised.name
 
 
 def _gives(vendor: Vendor, key: Key) -> bool:
@@ -167,12 +179,12 @@ def _carries(plan: Plan, keys: NameSet) -> bool:
 
 def _requests(slot: Slot, hiding: Hiding) -> bool:
     """Whether a container will request a device of the hardware: a number that gives one."""
-    resources, written = slot.container.resources, slot.resources
-    sides = () if resources is None else (resources.limits or {}, resources.requests or {})
-    every = {name for side in sides for name, number in side.items() if name not in written and counts(number)}
-    every.update([name for name, number in written.items() if number])
-    claims = bool(slot.claims) or (resources is not None and bool(resources.claims))
-    return claims or any(name not in hiding.idle for name in hiding.resources.among(every))
+    if slot.claims or slot.container.claims:
+        return True
+    written = slot.resources
+    sent = {name for side in slot.container.sides for name, number in side.items() if counts(number)}
+    every = sent.difference(written).union([name for name, number in written.items() if number])
+    return any(name not in hiding.idle for name in hiding.resources.among(every))
 
 
 def _hide(plan: Plan, slot: Slot, name: str, value: str) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 
 from webhook.admission.decision import Context, Decision, untouched
 from webhook.admission.eligibility import Mode, enforcement_of, overfull, skip_reason
-from webhook.admission.engine import decide, denied, in_mode
+from webhook.admission.engine import decide, denied, in_mode, reasons_of
 from webhook.admission.placeholders import decide_template
 from webhook.labels import INJECT, PREFIX, STATUS, TARGET
 from webhook.mapping.model.policy import Policy
@@ -57,18 +57,17 @@ def judge_templates(
     """
     decisions = [(path, decide_template(pod, context, policy)) for path, pod in pods]
     denials = [
-        _in_template(path, finding, "the pods will be denied: ")
+        _in_template(path, decision.denial, "the pods will be denied: ")
         for path, decision in decisions
-        for finding in (decision.denial,)
-        if finding is not None
+        if decision.denial is not None
     ]
     warnings = [_in_template(path, finding) for path, decision in decisions for finding in decision.warnings]
     if strays and skip_reason(Pod(), context, policy) is None:
         warnings += in_mode(untouched(Reason.NO_GPU_KEYS, tuple(strays)), Pod(), context).warnings
     found = (*denials, *sorted(warnings, key=lambda finding: finding.reason.kind is not ReasonKind.DENIAL))
-    reason = found[0].reason if found else decisions[0][1].reason if decisions else Reason.NO_GPU_KEYS
-    audit = {"reasons": ",".join(dict.fromkeys([finding.reason.code for finding in found]))} if found else {}
-    return Decision(allowed=True, reason=reason, warnings=found, audit=audit)
+    reasons = [*(finding.reason for finding in found), *(decision.reason for _, decision in decisions)]
+    reason = next(iter(reasons), Reason.NO_GPU_KEYS)
+    return Decision(allowed=True, reason=reason, warnings=found, audit=reasons_of(found))
 
 
 def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decision:
@@ -76,50 +75,49 @@ def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decisi
 
     So is one that opts a pod with devices out, or changes its target.
     """
-    excess = next((each for each in map(undecoded, (old, new)) if each is not None), None)
+    excess = undecoded(old) or undecoded(new)
     if excess is not None:
         return denied(excess)
     # Neither a label of the update nor anything else in it may keep the keys from being judged.
     chosen = next((field for field in _AT_CREATION if _differs(field, old, new)), None)
     old, new = what_counts(old, old, policy), what_counts(new, old, policy)
-    enforced = chosen is not None and enforcement_of(old, context).mode is Mode.ENFORCE
-    if chosen is not None and enforced and decide(old, context, policy).vendors:
+    newer, older = decide(new, context, policy), decide(old, context, policy)
+    if chosen is not None and enforcement_of(old, context).mode is Mode.ENFORCE and older.vendors:
         message = f"{chosen} counts when a pod is created, and this one has devices: leave it, or create the pod again"
         return denied(Finding(Reason.OWNED_CHANGED, message, field=chosen))
-    newer, older = decide(new, context, policy), decide(old, context, policy)
-    changed = [
-        finding.field
-        for decision in (newer, older)
-        for finding in (() if decision.would_be else decision.warnings)
-        if finding.reason is Reason.OWNED_STRIPPED
-    ]
+    changed = [*_stripped(newer), *_stripped(older)]
     if not (newer.allowed and older.allowed):  # nobody has looked at the marks, or not at all of them
         changed += _marks(old, new, context.user, policy)
-    field = next((field for field in changed if field is not None and _differs(field, old, new)), None)
+    field = next((field for field in changed if _differs(field, old, new)), None)
     if field is not None:
         message = (
             f"{field} belongs to a scheduler, and {context.user or 'its user'} may not change it: leave it, "
             "or list that user under `ownedBy` of the mapping"
         )
         return denied(Finding(Reason.OWNED_CHANGED, message, field=field))
-    owns_something = any(context.user in vendor.document.owned_by for vendor in policy.vendors.values())
     # What is denied in the stored pod, too, is no fault of the update.
-    if newer.denial is not None and not newer.allowed and newer.denial != older.denial and not owns_something:
-        return denied(newer.denial)
-    return _ALLOWED[Reason.ALREADY_RIGHT]
+    late = None if newer.allowed or newer.denial == older.denial else newer.denial
+    owns_something = any(context.user in vendor.document.owned_by for vendor in policy.vendors.values())
+    return _ALLOWED[Reason.ALREADY_RIGHT] if late is None or owns_something else denied(late)
+
+
+def _stripped(decision: Decision) -> list[str]:
+    """The fields of a pod from which a decision removes a scheduler's own marks."""
+    warnings = () if decision.would_be else decision.warnings
+    return [finding.field for finding in warnings if finding.reason is Reason.OWNED_STRIPPED and finding.field]
 
 
 def _marks(old: Pod, new: Pod, user: str, policy: Policy) -> list[str]:
     """The labels and annotations of two pods that only schedulers may write, and not this user."""
-    others = [vendor.owned for vendor in policy.in_force if user not in vendor.document.owned_by]
-    own = [vendor.owned for vendor in policy.in_force if user in vendor.document.owned_by]
+    owned = [(vendor.owned, user in vendor.document.owned_by) for vendor in policy.in_force]
     found: list[str] = []
     for what in ("labels", "annotations"):
         keys = {key for pod in (old, new) for key in getattr(pod.metadata, what) or ()}
-        marks = {key for owned in others for key in getattr(owned, what).among(keys)}
-        found += (
-            f"metadata.{what}[{key}]" for key in sorted(marks.difference(*(getattr(o, what).among(keys) for o in own)))
-        )
+        marks = {
+            own: {key for each, is_own in owned if is_own is own for key in getattr(each, what).among(keys)}
+            for own in (True, False)
+        }
+        found += (f"metadata.{what}[{key}]" for key in sorted(marks[False] - marks[True]))
     return found
 
 

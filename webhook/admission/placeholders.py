@@ -1,7 +1,7 @@
 """Pod templates with placeholders, which somebody fills in before pods are made of them."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -10,9 +10,10 @@ from webhook.admission.decision import Context, Decision, facts_of, untouched
 from webhook.admission.eligibility import skip_reason
 from webhook.admission.engine import Steps, decide, denied, in_mode, take_steps
 from webhook.labels import PREFIX
+from webhook.mapping.model.names import Names
 from webhook.mapping.model.policy import Policy
 from webhook.patch import slots
-from webhook.pod import Pod, Resources
+from webhook.pod import Pod
 from webhook.reasons import Finding, Reason
 from webhook.text import shorten
 
@@ -46,9 +47,9 @@ def decide_template(
     seen, reported = steps.survey, (*found[:MOST], *steps.survey.findings)
     if not seen.has_request and all(finding.field in _OF_REQUESTS for finding in found):
         return decide(pod, context, policy)
+    named = {finding.container for finding in found}
     denial = seen.denial
-    if denial is None and all(finding.container is not None for finding in found):
-        named = {finding.container for finding in found}
+    if denial is None and None not in named:
         rest = decide(_without(pod, named), context, policy).denial
         denial = None if rest is None or rest.container in {None, *named} else rest
     if denial is not None:
@@ -63,24 +64,25 @@ _OF_REQUESTS: Final = ("spec.schedulerName", "spec.nodeName", "spec.runtimeClass
 def _placeholders(pod: Pod, policy: Policy) -> Iterator[Finding]:
     """Yield the placeholders among what requests devices, and where it decides on a request."""
     for slot in slots(pod):
-        amounts = slot.container.resources or Resources()
-        for name, amount in {**(amounts.requests or {}), **(amounts.limits or {})}.items():
-            if is_placeholder(name) or (
-                isinstance(amount, str) and policy.resources.owners(name) and is_placeholder(amount)
-            ):
-                yield _open(name, f"limits[{name}]", name if is_placeholder(name) else str(amount), slot.name)
-    for place, texts, names in (
-        ("label", pod.metadata.labels, policy.labels),
-        ("annotation", pod.metadata.annotations, policy.annotations),
-        ("nodeSelector", pod.spec.node_selector, policy.node_selector),
-    ):
-        for key, text in (texts or {}).items():
-            if is_placeholder(text) and (key.startswith(PREFIX) or names.owners(key)):
-                yield _open(f"{place} {key}", f"{place} {key}", text)
+        limits, requests = slot.container.sides
+        for name, amount in {**requests, **limits}.items():
+            if is_placeholder(name):
+                yield _open(name, f"limits[{name}]", name, slot.name)
+            elif isinstance(amount, str) and policy.resources.owners(name) and is_placeholder(amount):
+                yield _open(name, f"limits[{name}]", amount, slot.name)
+    yield from _in_texts("label", pod.metadata.labels, policy.labels)
+    yield from _in_texts("annotation", pod.metadata.annotations, policy.annotations)
+    yield from _in_texts("nodeSelector", pod.spec.node_selector, policy.node_selector)
     spec = pod.spec
     for field, chosen in zip(_OF_REQUESTS, (spec.scheduler_name, spec.node_name, spec.runtime_class_name), strict=True):
         if chosen and is_placeholder(chosen):
             yield _open(field, field, chosen)
+
+
+def _in_texts(place: str, texts: Mapping[str, str] | None, names: Names) -> Iterator[Finding]:
+    for key, text in (texts or {}).items():
+        if is_placeholder(text) and (key.startswith(PREFIX) or names.owners(key)):
+            yield _open(f"{place} {key}", f"{place} {key}", text)
 
 
 def _open(what: str, field: str, text: str, container: str | None = None) -> Finding:

@@ -11,7 +11,7 @@ The source's own webhook may have been called before. It names the ConfigMaps in
 containers would never start.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +23,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.schema import Place, PlacedIn
 from webhook.mapping.model.vendor import Vendor, system_names
 from webhook.pod import (
+    ConfigMapReference,
     EnvVar,
     decode_tolerations,
     gate_names,
@@ -97,22 +98,22 @@ def _drop(plan: Plan, prefix: str) -> None:
     dropped = 0
     for slot in plan.slots:
         env = [each for each in slot.env if _of_config_map(each, prefix)]
-        env_from = [
-            each for each in slot.env_from if each.config_map_ref and each.config_map_ref.name.startswith(prefix)
-        ]
+        env_from = [each for each in slot.env_from if _refers(each.config_map_ref, prefix)]
         slot.drop("env", env)
         slot.drop("envFrom", env_from)
         dropped += len(env) + len(env_from)
     before = plan.volumes if plan.volumes_kept is None else plan.volumes_kept
-    kept = [each for each in before if each.config_map is None or not each.config_map.name.startswith(prefix)]
+    kept = [each for each in before if not _refers(each.config_map, prefix)]
     if len(kept) < len(before):
         plan.volumes_kept = kept
         dropped += len(before) - len(kept)
     if dropped > MAX_REFERENCES:
-        raise deny(
-            Reason.TOO_MANY,
-            f"{dropped} references to ConfigMaps {prefix}* have to be removed: remove them from the manifest",
-        )
+        message = f"{dropped} references to ConfigMaps {prefix}* have to be removed: remove them from the manifest"
+        raise deny(Reason.TOO_MANY, message)
+
+
+def _refers(reference: ConfigMapReference | None, prefix: str) -> bool:
+    return reference is not None and reference.name.startswith(prefix)
 
 
 def _of_config_map(entry: EnvVar, prefix: str) -> bool:
@@ -130,27 +131,22 @@ def place_pod(plan: Plan) -> None:
     for allocation in plan.allocations:
         if allocation.share:
             check_privileged(plan, allocation)
-    allocated = [allocation for allocation in plan.allocations if _by_scheduler(allocation)]
-    if (allocated or plan.templates) and plan.pod.spec.node_name:
-        _free_from_node(plan, plan.pod.spec.node_name, _systems(allocated or plan.allocations))
-    places = {allocation.vendor.name: allocation.vendor.place for allocation in plan.allocations}
+    _free_from_node(plan)
     _set_scheduler(plan)
     scheduler = plan.fields.get("schedulerName", plan.pod.spec.scheduler_name) or DEFAULT_SCHEDULER
     for allocation in plan.allocations:
         if not allocation.share and allocation.vendor.place.scheduler == scheduler:
             check_privileged(plan, allocation)
+    places = {allocation.vendor.name: allocation.vendor.place for allocation in plan.allocations}
     _set_runtime_class(plan, places)
     _set_tolerations(plan, places)
-    written = {name: place.written for name, place in places.items()}
     texts_of: dict[PlacedIn, dict[str, str]] = {
         "nodeSelector": plan.node_selector,
         "label": plan.labels,
         "annotation": plan.annotations,
     }
     for where, texts in texts_of.items():
-        needed = {name: each[where] for name, each in written.items() if each[where]}
-        if needed:
-            _set_keys(plan, texts, where, needed)
+        _set_keys(plan, texts, where, places)
 
 
 def check_privileged(plan: Plan, allocation: Allocation) -> None:
@@ -184,15 +180,17 @@ def _by_scheduler(allocation: Allocation) -> bool:
     return allocation.share or vendor.place.scheduler is not None
 
 
-def _free_from_node(plan: Plan, node: str, systems: str) -> None:
+def _free_from_node(plan: Plan) -> None:
+    """Have the scheduler choose the node that a pod names, if it allocates the devices."""
+    node, allocated = plan.pod.spec.node_name, [each for each in plan.allocations if _by_scheduler(each)]
+    if not node or not (allocated or plan.templates):
+        return
     if plan.policy.settings.node_name == "deny":
-        raise deny(
-            Reason.NODE_NAME,
-            f"spec.nodeName {node} bypasses the scheduler, so {systems} can allocate no device: "
-            "select the node by nodeSelector or affinity instead",
-            field="spec.nodeName",
-            value=node,
+        message = (
+            f"spec.nodeName {node} bypasses the scheduler, so {_systems(allocated or plan.allocations)} can allocate no "
+            "device: select the node by nodeSelector or affinity instead"
         )
+        raise deny(Reason.NODE_NAME, message, field="spec.nodeName", value=node)
     plan.fields["nodeName"] = None
     plan.fields["affinity"] = pin_to_node(plan.pod.spec.affinity, node)
     message = f"spec.nodeName {node} became a required node affinity, so that the scheduler allocates the devices"
@@ -201,29 +199,30 @@ def _free_from_node(plan: Plan, node: str, systems: str) -> None:
 
 def _set_scheduler(plan: Plan) -> None:
     current = plan.pod.spec.scheduler_name or DEFAULT_SCHEDULER
+    default = current == DEFAULT_SCHEDULER
     needing = [allocation for allocation in plan.allocations if allocation.vendor.place.scheduler is not None]
     if not needing:
-        if current != DEFAULT_SCHEDULER and current in _replaceable(plan):
-            _write_scheduler(
-                plan,
-                DEFAULT_SCHEDULER,
-                f"{_systems(plan.allocations)} needs no scheduler of its own; remove it from the pod",
-                expected=False,
-            )
+        if not default and current in _replaceable(plan):
+            why = f"{_systems(plan.allocations)} needs no scheduler of its own; remove it from the pod"
+            _write_scheduler(plan, DEFAULT_SCHEDULER, why, expected=False)
         return
     suitable = _common_schedulers(needing)
     if current in suitable:
         return
-    target = plan.policy.vendors.get(plan.policy.settings.target or "")
-    home = None if target is None else target.place.scheduler
-    needed = home if home in suitable else suitable[0]
-    if current == DEFAULT_SCHEDULER or current in _replaceable(plan):
+    needed = _preferred(suitable, plan.policy)
+    if default or current in _replaceable(plan):
         # Nobody chose another scheduler, nor has the request moved to another system.
-        expected = current == DEFAULT_SCHEDULER and all([each.source is each.vendor for each in plan.allocations])
+        expected = default and not any([each.source is not each.vendor for each in plan.allocations])
         advice = "" if expected else "; write it in the pod to avoid this warning"
         _write_scheduler(plan, needed, f"{_systems(needing)} needs it{advice}", expected=expected)
-        return
-    _settle_conflict(plan, current, needed, {allocation.vendor.place.conflict for allocation in needing})
+    else:
+        _settle_conflict(plan, current, needed, {allocation.vendor.place.conflict for allocation in needing})
+
+
+def _preferred(suitable: list[str], policy: Policy) -> str:
+    """The scheduler of the setting `target` if it is suitable, else the first one."""
+    target = policy.vendors.get(policy.settings.target or "")
+    return suitable[0] if target is None or target.place.scheduler not in suitable else target.place.scheduler
 
 
 def _replaceable(plan: Plan) -> set[str]:
@@ -325,13 +324,17 @@ def _toleration_key(toleration: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _set_keys(plan: Plan, texts: dict[str, str], what: str, needed: Mapping[str, Mapping[str, str]]) -> None:
-    keys = {key: None for values in needed.values() for key in values}
-    for key in keys:
-        value = _common_value(f"{what} {key}", {name: values[key] for name, values in needed.items() if key in values})
+def _set_keys(plan: Plan, texts: dict[str, str], where: PlacedIn, places: Mapping[str, Place]) -> None:
+    """Set what the mappings write in one place; what the pod has there is kept."""
+    needed: dict[str, dict[str, str]] = {}
+    for name, place in places.items():
+        for key, value in place.written[where].items():
+            needed.setdefault(key, {})[name] = value
+    for key, values in needed.items():
+        value = _common_value(f"{where} {key}", values)
         current = texts.setdefault(key, value)
         if current != value:
-            _report_kept(plan, f"{what} {key}={current}", value, f"{what}[{key}]")
+            _report_kept(plan, f"{where} {key}={current}", value, f"{where}[{key}]")
 
 
 def _common_value(what: str, needed: Mapping[str, str]) -> str:
@@ -370,47 +373,47 @@ def report_belongings(plan: Plan) -> None:
     lists = b"".join([names, spec.affinity, spec.tolerations, spec.scheduling_gates])
     if not plan.policy.marks_of_belongings.among(lists):  # one search, with false positives
         return
-    carried = list(_carried(plan))
-    known = {*plan.policy.marks.belongs.among([name for _, name in carried])}
-    sources = {allocation.source.name: allocation.source for allocation in translated}.values()
-    serving = [*(allocation.vendor for allocation in plan.allocations), *(vendor for _, vendor, _ in plan.left_alone)]
-    kept = [
-        f"{place} {shorten(name, 100)}"
-        for place, name in carried
-        if name in known
-        and any(
-            source.owned.knows(name) and not (place == "annotation" and source.owned.hint(name)) for source in sources
-        )
-        and not any(_declares(vendor, name, plan.policy) for vendor in serving)
-    ]
+    kept = [*dict.fromkeys(_belongings(plan, [each.source for each in translated]))]
     if kept:
-        kept = [*dict.fromkeys(kept)]
-        listed = ", ".join(kept[:MAX_BELONGINGS]) + (
-            f" and {len(kept) - MAX_BELONGINGS} more" * (len(kept) > MAX_BELONGINGS)
-        )
+        more = f" and {len(kept) - MAX_BELONGINGS} more" if len(kept) > MAX_BELONGINGS else ""
         systems = [system_names(allocation.source, allocation.vendor) for allocation in translated]
         source, target = (" and ".join(dict.fromkeys(names)) for names in zip(*systems, strict=True))
-        message = f"remove or replace what only {source} knows, for {target} serves the request: {listed}"
-        plan.findings.append(Finding(Reason.BELONGINGS_KEPT, message))
+        message = f"remove or replace what only {source} knows, for {target} serves the request"
+        listed = ", ".join(kept[:MAX_BELONGINGS])
+        plan.findings.append(Finding(Reason.BELONGINGS_KEPT, f"{message}: {listed}{more}"))
+
+
+def _belongings(plan: Plan, sources: Collection[Vendor]) -> Iterator[str]:
+    """Yield what a pod keeps that belongs to the systems of these vendors, and that none that serves it knows."""
+    known = {*plan.policy.marks.belongs.among([name for _, name in _carried(plan)])}
+    serving = [*(allocation.vendor for allocation in plan.allocations), *(vendor for _, vendor, _ in plan.left_alone)]
+    for place, name in _carried(plan):
+        if name in known and not any(_declares(vendor, name, plan.policy) for vendor in serving):
+            owning = (source.owned for source in sources if source.owned.knows(name))
+            if any(place != "annotation" or not owned.hint(name) for owned in owning):
+                yield f"{place} {shorten(name, 100)}"
 
 
 def _carried(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield the names that a pod carries and keeps, each with its place; of nodes also with their values."""
     spec, metadata = plan.pod.spec, plan.pod.metadata
-    yield from (("label", key) for key in metadata.labels or () if key in plan.labels)
-    yield from (("annotation", key) for key in metadata.annotations or () if key in plan.annotations)
+    yield from (("label", key) for key in filter(plan.labels.__contains__, metadata.labels or ()))
+    yield from (("annotation", key) for key in filter(plan.annotations.__contains__, metadata.annotations or ()))
     for key, value in (spec.node_selector or {}).items():
         yield from (("nodeSelector", key), ("nodeSelector", f"{key}={value}"))
-    required, preferred = node_terms(spec.affinity)
+    yield from (("node affinity", name) for name in _in_affinity(spec.affinity))
+    for toleration in decode_tolerations(spec.tolerations):
+        yield from (("toleration", toleration.key or ""), ("toleration", f"{toleration.key}={toleration.value}"))
+    yield from (("scheduling gate", name) for name in gate_names(spec.scheduling_gates))
+
+
+def _in_affinity(affinity: msgspec.Raw) -> Iterator[str]:
+    """Yield the labels of nodes that an affinity prefers or requires, also with their values."""
+    required, preferred = node_terms(affinity)
     for term in (*required, *preferred):
         for each in term.match_expressions or ():
             if each.operator not in _AWAY:
-                names = (each.key, *(f"{each.key}={value}" for value in each.values or ()))
-                yield from (("node affinity", name) for name in names)
-    for toleration in decode_tolerations(spec.tolerations):
-        names = (toleration.key or "", f"{toleration.key}={toleration.value}")
-        yield from (("toleration", name) for name in names)
-    yield from (("scheduling gate", name) for name in gate_names(spec.scheduling_gates))
+                yield from (each.key, *(f"{each.key}={value}" for value in each.values or ()))
 
 
 def _declares(vendor: Vendor, name: str, policy: Policy) -> bool:

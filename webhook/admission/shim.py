@@ -56,22 +56,19 @@ def _keep(plan: Plan, allocation: Allocation, settled: Settled) -> None:
     source_system, target_system = system_names(source, target)
     slot = allocation.slot
     taken = {entry.name for entry in slot.env_sent} if plan.searched_in(slot) else set()
-    taken.update(entry["name"] for entry in slot.env_added)
-    missing: list[str] = []
-    for name, key in source.document.environment.items():
-        if name in taken or name in target.document.environment:
-            continue
-        entry = requested.key_values.get(key) if key is not None else None
-        if key is None or entry is None:
-            missing.append(name)
-            continue
-        number = Fraction(entry.number) / (settled.request.devices or 1) if source.keys[key].total else entry.number
-        value = exact_text(number)
-        slot.env_added.append({"name": name, "value": value})
-        message = (
-            f"env {name}={value} was added: the plugin of {source_system} sets it, that of {target_system} does not"
-        )
-        plan.findings.append(Finding(Reason.VARIABLE_ADDED, message, requested.name, f"env[{name}]", value))
+    taken.update([entry["name"] for entry in slot.env_added], target.document.environment)
+    wanted = {name: key for name, key in source.document.environment.items() if name not in taken}
+    for name, key in wanted.items():
+        entry = requested.key_values.get(key or "")
+        if entry is not None:
+            devices = (settled.request.devices or 1) if source.keys[entry.key_name].total else 1
+            value = exact_text(Fraction(entry.number) / devices)
+            slot.env_added.append({"name": name, "value": value})
+            message = (
+                f"env {name}={value} was added: the plugin of {source_system} sets it, that of {target_system} does not"
+            )
+            plan.findings.append(Finding(Reason.VARIABLE_ADDED, message, requested.name, f"env[{name}]", value))
+    missing = [name for name, key in wanted.items() if (key or "") not in requested.key_values]
     if missing:
         message = (
             f"{', '.join(missing)}: set by the plugin of {source_system}, not by that of {target_system}: "
@@ -111,8 +108,8 @@ def inject_shim(plan: Plan) -> None:
     check_node_folders(plan)
     delivered: list[tuple[Slot, Delivery]] = []
     for allocation in plan.allocations:
-        shim = allocation.vendor.shim
-        if shim is None or not allocation.share or not shim.serves(allocation.form):
+        shim = allocation.vendor.shim if allocation.share else None
+        if shim is None or not shim.serves(allocation.form):
             continue
         delivery = _inject(plan, allocation, shim)
         if delivery.volumes:
@@ -121,8 +118,9 @@ def inject_shim(plan: Plan) -> None:
             _report_uncounted(plan, allocation)
     if delivered:
         deliver(plan, delivered)
+    served = {slot.path for slot, _ in delivered}
     for slot in plan.covered:
-        if not any([slot is other for other, _ in delivered]):
+        if slot.path not in served:
             message = f"the mount at {PRELOAD_FILE} could lift the limit: remove it, or mount the volume elsewhere"
             raise deny(Reason.GUARDED, message, container=slot.name, field=f"volumeMounts[{PRELOAD_FILE}]")
 
@@ -139,7 +137,7 @@ def _report_uncounted(plan: Plan, allocation: Allocation) -> None:
 
 def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
     """Edit the environment of one container, and return the delivery that brings the library into it."""
-    container = allocation.slot.name
+    slot, container = allocation.slot, allocation.slot.name
     if shim.document.mode == "plugin":
         plan.deliveries[container] = "plugin"
         return NO_DELIVERY
@@ -152,32 +150,32 @@ def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
     plan.deliveries[container] = delivery.kind
     undelivered = delivery.kind == "none"
     if undelivered and shim.document.limit == "env":
-        enforced = (
-            "the device plugin enforces the limit"
-            if allocation.vendor.claim is None
-            else "the driver may enforce limits"
-        )
-        message = f"the library that enforces the share was not added, {enforced}: {why}"
-        plan.findings.append(Finding(Reason.LEFT_TO_PLUGIN, message, container))
-        report_unused(plan, why)
+        _report_undelivered(plan, allocation, why)
         return NO_DELIVERY
-    slot, values = allocation.slot, shim.values(request, container)
+    values = shim.values(request, container)
     if shim.indexed and (request.devices or 0) > MAX_INDEXED:
         message = f"the shim needs variables for each of {request.devices} devices: request at most {MAX_INDEXED}"
         raise deny(Reason.TOO_MANY, message, container=container)
     env = _shim_env(plan, slot, shim, values)
     if shim.library_path:
         _lead_search_path(plan, slot, shim, env)
-    if undelivered:
-        if shim.own_path is not None:
-            _set_variables(slot, {shim.own_path["name"]: shim.own_path["value"]}, env)
-        return NO_DELIVERY
-    if shim.preload:
-        _lead_preload(slot, shim.preload, env)
-    _set_variables(slot, values, env)
-    # The pod's own was judged by the guard.
-    _set_variables(slot, {name: value for name, value in shim.if_unset.items() if name not in env}, env)
+    if not undelivered:
+        if shim.preload:
+            _lead_preload(slot, shim.preload, env)
+        _set_variables(slot, values, env)
+        # The pod's own was judged by the guard.
+        _set_variables(slot, {name: value for name, value in shim.if_unset.items() if name not in env}, env)
+    elif shim.own_path is not None:
+        _set_variables(slot, {shim.own_path["name"]: shim.own_path["value"]}, env)
     return delivery
+
+
+def _report_undelivered(plan: Plan, allocation: Allocation, why: str) -> None:
+    by_plugin = allocation.vendor.claim is None
+    enforced = "the device plugin enforces the limit" if by_plugin else "the driver may enforce limits"
+    message = f"the library that enforces the share was not added, {enforced}: {why}"
+    plan.findings.append(Finding(Reason.LEFT_TO_PLUGIN, message, allocation.slot.name))
+    report_unused(plan, why)
 
 
 def _leave_to_plugin(plan: Plan, allocation: Allocation, shim: Shim, unmet: Need) -> None:
@@ -240,13 +238,12 @@ def _lead_search_path(plan: Plan, slot: Slot, shim: Shim, env: ShimEnv) -> None:
     every = slot.env if any(["$(" in (entry.value or "") for entry in own]) else own
     values: dict[str, str] = {}
     changed: dict[int, list[EnvVar]] = {}
-    dropped = False
+    before: list[str] = []
     for entry in every:
         value = None if present(entry.value_from) else entry.value or ""
         if entry.name == LD_LIBRARY_PATH and value is not None:
-            value = resolved(value, values)
-            dropped = dropped or has_empty_element(value)
-            value = search_path(shim.library_path, value)
+            before.append(resolved(value, values))
+            value = search_path(shim.library_path, before[-1])
             if value != (entry.value or ""):
                 _check_length(slot, LD_LIBRARY_PATH, value)
                 changed[id(entry)] = [replace(entry, value=value)]
@@ -255,7 +252,7 @@ def _lead_search_path(plan: Plan, slot: Slot, shim: Shim, env: ShimEnv) -> None:
             changed[id(entry)] = _kept_value_from(slot, shim, entry)
         _learn(values, entry.name, value)
     slot.change_env(changed)
-    if dropped:
+    if any(map(has_empty_element, before)):
         message = (
             "empty elements of LD_LIBRARY_PATH, which the loader reads as the current directory, were removed: "
             "write no colon at either end and no two in a row"

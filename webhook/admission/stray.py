@@ -124,25 +124,32 @@ def _in_spec(data: Any, spot: Spot, others: Collection[FieldPath], policy: Polic
     """Yield keys below a pod's fields that are in no container's amounts."""
     shape, spec = spot.shape, _at(data, spot.spec)
     patterns = (*((kind, "*") for kind in _CONTAINERS), *shape.containers)
-    found = (path for pattern in patterns for path, _ in matches(spec, pattern))
-    containers = list(itertools.islice(found, MAX_PARTS))
+    found = itertools.chain.from_iterable(matches(spec, pattern) for pattern in patterns)
+    containers = [path for path, _ in itertools.islice(found, MAX_PARTS)]
     amounts = {(*path, "resources") for path in containers}
     amounts |= {path for pattern in shape.resources for path, _ in matches(spec, pattern)}
     usual: FieldPath = next((each for each in shape.containers if "*" not in each), ("containers", 0))
     first = path_text((*spot.spec, *min(amounts, default=(*usual, "resources"), key=len), "limits"))
+    for at in _keys_below(
+        spec, amounts, {path[len(spot.spec) :] for path in others if path[: len(spot.spec)] == spot.spec}
+    ):
+        yield from _in_field(spot, at, containers, first, policy)
+
+
+def _keys_below(spec: Any, amounts: Collection[FieldPath], others: Collection[FieldPath]) -> Iterator[FieldPath]:
+    """The paths of keys with a domain below a pod's fields that are in no amounts, and in no pod of its own."""
     left: list[tuple[FieldPath, Any]] = [((), spec)]
     for _ in range(MAX_PARTS):
         if not left:
             break
         path, value = left.pop()
-        for key, child in itertools.islice(children(value), MAX_PARTS):
-            if (path in amounts and key in _AMOUNTS) or (not path and key in _OF_NODES):
-                continue
+        read = _AMOUNTS if path in amounts else _OF_NODES if not path else ()
+        members = [(key, each) for key, each in itertools.islice(children(value), MAX_PARTS) if key not in read]
+        for key, child in members:
             if isinstance(child, dict | list):
-                if child and (*spot.spec, *path, key) not in others:
-                    left.append(((*path, key), child))
+                left += [((*path, key), child)] if child and (*path, key) not in others else []
             elif isinstance(key, str) and "/" in key and child not in _NOTHING:
-                yield from _in_field(spot, (*path, key), containers, first, policy)
+                yield (*path, key)
 
 
 def _in_field(

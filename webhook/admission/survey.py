@@ -6,6 +6,7 @@ Also this webhook's own labels and annotations without effect: misspelled, mispl
 import difflib
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from msgspec import Struct
@@ -170,38 +171,40 @@ class _Search(Struct):
         annotations = self._read(metadata.annotations, policy.annotations)
         keys = PodKeys(containers, labels, annotations, self._read(pod.spec.node_selector, policy.node_selector))
         has_request = has_request or bool(annotations)
-        if has_request and (longest := max([len(slot.name) for slot in all_slots], default=0)) > MAX_NAME:
-            message = f"the name of a container has {longest} characters: write at most {MAX_NAME}"
-            raise deny(Reason.TOO_MANY, message, field="name")
-        findings, places = self.findings, _places(metadata.labels, metadata.annotations)
+        if has_request:
+            _check_names(all_slots)
+        places = _places(metadata.labels, metadata.annotations)
         for report in (_misplaced, _misspelled):
             for place, texts in places:
-                findings += report(place, texts, policy)
-        denial = next((each for each in findings if each.reason.kind is ReasonKind.DENIAL), None) if findings else None
-        others = tuple([finding for finding in findings if finding is not denial]) if findings else ()
-        return Survey(keys, all_slots, self.claims, has_request, others, denial)
+                self.findings += report(place, texts, policy)
+        denial = None
+        if self.findings:
+            denial = next((each for each in self.findings if each.reason.kind is ReasonKind.DENIAL), None)
+            self.findings = [finding for finding in self.findings if finding is not denial]
+        return Survey(keys, all_slots, self.claims, has_request, tuple(self.findings), denial)
 
     def _container(self, slot: Slot) -> ContainerKeys:
         """The resources of a container that are keys; reports names that may be meant as some, and notes its claims."""
         requested, policy = slot.container.resources, self.policy
         resources: Amounts = {}
-        perhaps: tuple[str, ...] = ()
+        unknown: list[str] = []
         if requested is not None:
             resources, unknown = _resource_keys(requested, policy, self.unknown_left, self.keys_left)
             self.keys_left -= len(resources)
             if unknown or not self.unknown_left or requested.claims:
-                self.unknown_left -= len(unknown)
-                counted = [name for name in unknown if _counts(requested, name)]
-                found = [_unknown(name, slot, [*resources], policy) for name in counted]
-                self.findings += [finding for finding in found if finding is not None]
-                if claimed := claims_of(slot.container):
-                    self.claims[slot.path] = claimed
-                if resources:
-                    perhaps = tuple(name for name in unknown if _other_name(name, policy))
-            for name in resources:
-                if name not in policy.resources.exact and _counts(requested, name):
-                    self.findings += _unlisted(name, slot, policy)
+                self._search_others(slot, unknown, [*resources])
+            for name in [name for name in resources if name not in policy.resources.exact]:
+                self.findings += _unlisted(name, slot, policy) if _counts(slot, name) else ()
+        perhaps = tuple([name for name in unknown if _other_name(name, policy)]) if resources else ()
         return ContainerKeys(slot.name, slot.kind == "initContainers", resources, perhaps, sidecar=slot.sidecar)
+
+    def _search_others(self, slot: Slot, unknown: list[str], beside: list[str]) -> None:
+        """Report names that are no keys, and note claims."""
+        self.unknown_left -= len(unknown)
+        found = [_unknown(name, slot, beside, self.policy) for name in unknown if _counts(slot, name)]
+        self.findings += filter(None, found)
+        if claimed := claims_of(slot.container):
+            self.claims[slot.path] = claimed
 
     def _with_own_claims(
         self, pod: Pod, all_slots: tuple[Slot, ...], containers: tuple[ContainerKeys, ...]
@@ -210,16 +213,16 @@ class _Search(Struct):
         own = own_claims(pod, self.policy)
         if not own:
             return containers
-        keys: list[ContainerKeys] = []
-        for slot, container in zip(all_slots, containers, strict=True):
-            named = (claim for claim in reversed(slot.container.claims) if claim.name in own)
-            ours = {claim.name: claim.request for claim in named if own[claim.name].has(claim)}
-            claimed = self.claims.pop(slot.path, ())
-            if others := tuple(name for name in claimed if name not in ours):
-                self.claims[slot.path] = others
-            first = next((name for name in claimed if name in ours), None)
-            keys.append(container if first is None else replace(container, claimed=_claimed(own[first], ours[first])))
-        return tuple(keys)
+        return tuple(itertools.starmap(partial(self._with_own_claim, own), zip(all_slots, containers, strict=True)))
+
+    def _with_own_claim(self, own: Mapping[str, OwnClaim], slot: Slot, container: ContainerKeys) -> ContainerKeys:
+        named = (claim for claim in reversed(slot.container.claims) if claim.name in own)
+        ours = {claim.name: claim.request for claim in named if own[claim.name].has(claim)}
+        claimed = self.claims.pop(slot.path, ())
+        if others := tuple(name for name in claimed if name not in ours):
+            self.claims[slot.path] = others
+        first = next(filter(ours.__contains__, claimed), None)
+        return container if first is None else replace(container, claimed=_claimed(own[first], ours[first]))
 
     def _read(self, texts: Mapping[str, str] | None, names: Names) -> dict[str, str]:
         """The labels, annotations or node selector keys that any vendor reads."""
@@ -254,6 +257,14 @@ def _claimed(own: OwnClaim, request: str | None) -> Claimed:
     return Claimed(own.vendor.name, own.requests[request].entries, own.template, request)
 
 
+def _check_names(all_slots: Iterable[Slot]) -> None:
+    """Deny a container's name that is no name: messages, keys and variables would contain it."""
+    for slot in all_slots:
+        if len(slot.name) > MAX_NAME:
+            message = f"the name of a container has {len(slot.name)} characters: write at most {MAX_NAME}"
+            raise deny(Reason.TOO_MANY, message, field="name")
+
+
 def _resource_keys(
     resources: Resources, policy: Policy, unknown_left: int, keys_left: int
 ) -> tuple[Amounts, list[str]]:
@@ -270,23 +281,21 @@ def _resource_keys(
             if len(keys) >= keys_left or len(key) > MAX_KEY:
                 _check_length(key, "", keys_left - len(keys))
             limit, request = limits.get(key), requests.get(key)
-            text = None if limit is None else _text(limit)
+            text = _text(limit)
             # Nearly always the API server has written the limits as requests.
-            same = request == limit and type(request) is type(limit)
-            keys[key] = text, text if same else None if request is None else _text(request)
-        elif len(unknown) < unknown_left:
+            keys[key] = text, text if request == limit and type(request) is type(limit) else _text(request)
+        else:
             unknown.append(key)
-    return keys, unknown
+    return keys, unknown[:unknown_left]
 
 
-def _counts(resources: Resources, name: str) -> bool:
+def _counts(slot: Slot, name: str) -> bool:
     """Whether another number than 0 is requested: that is nothing, under whatever name."""
-    sides = (resources.limits or {}, resources.requests or {})
-    return any(name in side and counts(side[name]) for side in sides)
+    return any(name in side and counts(side[name]) for side in slot.container.sides)
 
 
-def _text(quantity: QuantityText | None) -> str:
-    return canonical(quantity if isinstance(quantity, str) else repr(quantity))
+def _text(quantity: QuantityText | None) -> str | None:
+    return None if quantity is None else canonical(quantity if isinstance(quantity, str) else repr(quantity))
 
 
 def _check_length(key: str, value: str, keys_left: int) -> None:
@@ -381,24 +390,20 @@ def idle_counts(pod: Pod, keys: PodKeys, requesting: Collection[str], policy: Po
         ("annotation", keys.annotations, policy.annotations),
     ):
         for key, text in texts.items():
-            owners = [
-                (vendor, vendor.keys[each.key_name])
-                for each in names.owners(key)
-                for vendor in [policy.vendors[each.vendor]]
-            ]
-            others = [each for each in pod.metadata.annotations or () if each != key]
-            none = all(item.strip() == "0" for item in text.split(","))
-            if any(vendor.name in named or _means_more(vendor, read, others, none=none) for vendor, read in owners):
+            owners = [(policy.vendors[each.vendor], each.key_name) for each in names.owners(key)]
+            others = {*(pod.metadata.annotations or ())} - {key}
+            if any(_means_more(vendor, vendor.keys[name], text, others) for vendor, name in owners):
                 continue
-            add = " or ".join(
-                [*dict.fromkeys(name for vendor, _ in owners for name in _amounts_of(vendor))][:MAX_SIMILAR]
-            )
-            message = f"{place} {key} counts devices and requests none: add {add}, or remove it"
-            yield Finding(Reason.KEY_IGNORED, message, None, f"{place} {key}")
+            if named.isdisjoint([vendor.name for vendor, _ in owners]):
+                amounts = itertools.chain.from_iterable(_amounts_of(vendor) for vendor, _ in owners)
+                add = " or ".join([*dict.fromkeys(amounts)][:MAX_SIMILAR])
+                message = f"{place} {key} counts devices and requests none: add {add}, or remove it"
+                yield Finding(Reason.KEY_IGNORED, message, None, f"{place} {key}")
 
 
-def _means_more(vendor: Vendor, key: Key, others: Iterable[str], *, none: bool) -> bool:
-    """Whether a key is more than an idle count: no count, `none`, or beside a hint for the vendor's scheduler."""
+def _means_more(vendor: Vendor, key: Key, text: str, others: Iterable[str]) -> bool:
+    """Whether a key is more than an idle count: none, a count of 0, or beside a hint for the vendor's scheduler."""
+    none = all(item.strip() == "0" for item in text.split(","))
     counted = key.dimensions == ("devices",) and (not none or key.written == "items")
     return not counted or any(map(vendor.owned.hint, others))
 
@@ -417,17 +422,21 @@ def _misplaced(place: Place, texts: Mapping[str, str], policy: Policy) -> Iterat
     for key in sorted(foreign.keys() & texts.keys()):
         message = f"{place} {key} is read by no mapping: {foreign[key]}"
         yield Finding(Reason.OTHER_SYSTEM, message, None, f"{place} {key}")
-    other, others = ("annotation", policy.annotations) if place == "label" else ("label", policy.labels)
-    right = (
-        (policy.resources, "under `resources.limits` of the container"),
-        (others, f"as {_an(other)} of the pod"),
-        (policy.node_selector, "in the nodeSelector of the pod"),
-    )
-    for key in sorted(key for key in policy.request_keys if key in texts and key not in own.exact):
-        where = next((where for names, where in right if key in names.exact), None)
+    for key in sorted(policy.request_keys.intersection(texts).difference(own.exact)):
+        where = _right_place(key, place, policy)
         if where is not None:
             message = f"{key} has no effect as {_an(place)}: write it {where}"
             yield Finding(Reason.MISPLACED_KEY, message, None, f"{place} {key}")
+
+
+def _right_place(key: str, place: Place, policy: Policy) -> str | None:
+    """Where a key belongs that is no label, or no annotation."""
+    if key in policy.resources.exact:
+        return "under `resources.limits` of the container"
+    other: Place = "annotation" if place == "label" else "label"
+    if key in (policy.labels if other == "label" else policy.annotations).exact:
+        return f"as {_an(other)} of the pod"
+    return "in the nodeSelector of the pod" if key in policy.node_selector.exact else None
 
 
 def _misspelled(place: Place, texts: Mapping[str, str], policy: Policy) -> Iterator[Finding]:
@@ -508,15 +517,20 @@ def _meant(key: str, place: Place, kind: OwnKeyKind, policy: Policy) -> str:
     for where in (place, other):
         if key in _KNOWN[other_kind, where] or _read(key, where, other_kind, policy):
             return f"write it as {_an(where)} of the {other_kind}"
+    return _nearest(key, (other, place), kind, policy)
+
+
+def _nearest(key: str, places: tuple[Place, Place], kind: OwnKeyKind, policy: Policy) -> str:
+    """The known key that is nearest to one; without any, those of the last place."""
     # Without the prefix, which all of them share, the names themselves are compared.
     written = key.removeprefix(PREFIX)[:LETTERS]
     beginning, _, rest = written.partition(".")
     container = rest.rpartition(".")[0] if beginning == "container" else ""
-    known = {where: _names(kind, where, policy, container or "NAME") for where in (other, place)}
+    known = {where: _names(kind, where, policy, container or "NAME") for where in places}
     names = {name.removeprefix(PREFIX): (name, where) for where in known for name in known[where]}
     near = difflib.get_close_matches(written, names, n=1)
     if not near:
-        return f"known are {', '.join(known[place])}"
+        return f"known are {', '.join(known[places[1]])}"
     meant, where = names[near[0]]
     return f"did you mean the {where} {meant}?"
 

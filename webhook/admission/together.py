@@ -63,10 +63,9 @@ def together(results: Sequence[Settled | Unchanged], keys: PodKeys, policy: Poli
         _check_alone(container, left, settled, keys)
     if len(settled) > 1:
         _check_several(settled, policy)
-    translated = [container for container in settled if container.translated]
-    if translated:
+    if any([container.translated for container in settled]):
         regular = [container.name for container in keys.containers if not container.init]
-        for container in translated:
+        for container in settled:
             _name_container(container, regular)
         _count_in_lists([container for container in settled if not container.requested.keys.init])
     return _merged(settled, left, keys)
@@ -75,13 +74,13 @@ def together(results: Sequence[Settled | Unchanged], keys: PodKeys, policy: Poli
 def _merged(settled: list[Settled], left: tuple[Unchanged, ...], keys: PodKeys) -> PodResult:
     """Merge the results of a pod's containers."""
     findings = [finding for container in settled for finding in container.findings]
-    findings += [each.finding for each in left if each.finding is not None]
+    findings += filter(None, [each.finding for each in left])
     for container in settled:
         findings += _not_kept(container, keys)
     if len(settled) > 1:
         findings += _single_device_lost(settled)
     labels: dict[str, str | None] = {}
-    annotations: dict[str, str | None] = {name: None for container in settled for name in container.dropped}
+    annotations: dict[str, str | None] = dict.fromkeys([name for container in settled for name in container.dropped])
     if any([container.keys or container.translated for container in settled]):
         _merge_pod_keys(settled, keys, labels, annotations)
     return PodResult(tuple(settled), labels, annotations, tuple(findings), left)
@@ -167,20 +166,27 @@ def _merge_pod_keys(
     for (place, name), (key, texts) in needed.items():
         text = _listed(keys, texts) if key.listed else _common_value(key, name, texts)
         before, changes = present[place].get(name), labels if place == "label" else annotations
-        if before is not None and key.listed:
-            before = ",".join(map(str.strip, before.split(",")))
-        if before == text:
+        if _same_text(before, text, listed=key.listed):
             changes.pop(name, None)
         elif before is None or (place == "annotation" and name in annotations):
             changes[name] = text
         else:
+            shown = _tidied(before) if key.listed else before
             message = (
-                f"{place} {name} is {before!r}, but {texts[0][0].target.name} needs {text!r}: remove it, or write that"
+                f"{place} {name} is {shown!r}, but {texts[0][0].target.name} needs {text!r}: remove it, or write that"
             )
             raise texts[0][0].requested.deny(Reason.LABEL_CONFLICT, message)
     for container in settled:
-        if container.translated:
-            _check_spare_counts(container, present, needed.keys())
+        _check_spare_counts(container, present, needed.keys())
+
+
+def _tidied(text: str) -> str:
+    """A list without spaces."""
+    return ",".join(map(str.strip, text.split(",")))
+
+
+def _same_text(before: str | None, text: str, *, listed: bool) -> bool:
+    return before is not None and (_tidied(before) if listed else before) == text
 
 
 def _check_spare_counts(
@@ -188,7 +194,7 @@ def _check_spare_counts(
 ) -> None:
     """Deny a count of the user's that the target would read although it needs none."""
     devices = container.request.devices
-    for key in container.target.keys.values():
+    for key in container.target.keys.values() if container.translated else ():
         if "devices" not in key.dimensions or key.of_container:
             continue
         for template in key.spellings:
@@ -344,7 +350,8 @@ def _check_sum(vendor: Vendor, group: Sequence[Settled], policy: Policy) -> None
 
 def _name_container(container: Settled, regular: list[str]) -> None:
     """Name the container that requests, if the target would assign keys of the pod to another one."""
-    key = next((key for key in container.target.keys.values() if key.kind == "container"), None)
+    keys = container.target.keys.values() if container.translated else ()
+    key = next((key for key in keys if key.kind == "container"), None)
     name = container.requested.name
     if key is None or (regular[:1] == [name] and (key.absent == "first" or len(regular) == 1)):
         return
@@ -353,14 +360,13 @@ def _name_container(container: Settled, regular: list[str]) -> None:
 
 def _count_in_lists(regular: Collection[Settled]) -> None:
     """Count each container's devices in a list by position that another one has: 0 there means that it requests none."""
-    lists = {
-        (container.target.name, name): key for container in regular for key, name in _entries(container) if key.listed
-    }
+    entries = [(container.target.name, *entry) for container in regular for entry in _entries(container)]
+    lists = {(target, name): key for target, key, name in entries if key.listed}
     for container in regular:
-        written = {name for _, name, _ in container.keys}
-        missing = {name: key for (target, name), key in lists.items() if target == container.target.name}
-        for name, key in missing.items():
-            if name not in written:
+        written = {(container.target.name, name) for _, name, _ in container.keys}
+        for target, name in [each for each in lists if each not in written]:
+            if target == container.target.name:
+                key = lists[target, name]
                 own = None if container.translated else container.requested.all_key_values.get(key.name)
                 container.keys.append((key, name, str(container.request.devices) if own is None else own.text))
 
