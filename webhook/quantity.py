@@ -19,16 +19,13 @@ MAX_TEXT: Final = 40
 MAX_EXPONENT: Final = 20
 """The largest power of ten to compute: the API server allows ``1e10000000``, which would take seconds."""
 
-MAX_VALUE: Final = 2**63 - 1
-"""The largest amount: Kubernetes stores extended resources in an int64."""
-
+MAX_VALUE: Final = 2**63 - 1  # the largest amount: Kubernetes stores extended resources in an int64
 KIB: Final = 1024
 MIB: Final = 1024**2
 GIB: Final = 1024**3
 
 _NANO: Final = Fraction(1, 10**9)
-_DIGITS: Final = Context(prec=60)
-"""More digits than any quantity has, or any multiple of a step."""
+_DIGITS: Final = Context(prec=60)  # more digits than any quantity has, or any multiple of a step
 
 _DECIMAL: Final[dict[str, Number]] = {
     "n": _NANO,
@@ -43,6 +40,7 @@ _DECIMAL: Final[dict[str, Number]] = {
     "E": 10**18,
 }
 _BINARY: Final = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
+_FACTORS: Final = {**_DECIMAL, **_BINARY}
 _UNITS: Final[tuple[tuple[str, int], ...]] = (("TiB", 1024**4), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB))
 _GRAMMAR: Final = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE](?P<exponent>[+-]?[0-9]+)|(?P<suffix>[A-Za-z]{0,2}))",
@@ -51,12 +49,7 @@ _GRAMMAR: Final = re.compile(
 
 
 class QuantityError(ValueError):
-    """A text is not a quantity, or too large.
-
-    Attributes:
-        text: the text, cut to a length for messages.
-        why: what is wrong with it, as the end of a sentence.
-    """
+    """A text is not a quantity, or too large: `text`, cut to a length for messages, and `why`, as the end of a sentence."""
 
     def __init__(self, text: str, why: str) -> None:
         self.text = shorten(text, MAX_TEXT)
@@ -84,23 +77,22 @@ def parse_quantity(text: str) -> Number:
     match = _GRAMMAR.fullmatch(text)
     if match is None:
         raise QuantityError(text, "is not a Kubernetes quantity")
-    number, exponent, suffix = match["number"], match["exponent"], match["suffix"]
-    if exponent is not None:
-        if abs(int(exponent)) > MAX_EXPONENT:
-            raise QuantityError(text, f"has an exponent beyond {MAX_EXPONENT}")
-        factor: Number = Fraction(10) ** int(exponent)
-    elif suffix in _BINARY:
-        factor = _BINARY[suffix]
-    elif suffix in _DECIMAL:
-        factor = _DECIMAL[suffix]
-    else:
-        raise QuantityError(text, f"ends in {suffix!r}, which is not a suffix of a quantity")
+    number, suffix = match["number"], match["suffix"]
+    factor = _FACTORS.get(suffix) or _factor(text, match["exponent"], suffix)
     if type(factor) is int and number.isdigit():  # `3k`, `8Gi`
         return _bounded(text, int(number) * factor)
     value = simplest(Fraction(number.removesuffix(".")) * factor)
     if not isinstance(value, int):
         value = ceil_to(value, _NANO) if value > 0 else -ceil_to(-value, _NANO)
     return _bounded(text, value)
+
+
+def _factor(text: str, exponent: str | None, suffix: str | None) -> Number:
+    if exponent is not None:
+        if abs(int(exponent)) > MAX_EXPONENT:
+            raise QuantityError(text, f"has an exponent beyond {MAX_EXPONENT}")
+        return Fraction(10) ** int(exponent)
+    raise QuantityError(text, f"ends in {suffix!r}, which is not a suffix of a quantity")
 
 
 def canonical(text: str) -> str:
@@ -115,11 +107,8 @@ def canonical(text: str) -> str:
         number = parse_quantity(text)
     except QuantityError:
         return text
-    if text.endswith("i") and isinstance(number, int):
-        for suffix, size in reversed(_BINARY.items()):
-            if number % size == 0 and number:
-                return f"{number // size}{suffix}"
-    return exact_text(number)
+    binary = text.endswith("i") and isinstance(number, int) and number % KIB == 0
+    return stored_text(int(number), binary=True) if binary else exact_text(number)
 
 
 def stored_text(number: int, *, binary: bool) -> str:

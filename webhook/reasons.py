@@ -151,24 +151,16 @@ class Reason(enum.Enum):
 
 
 BY_CODE = {reason.code: reason for reason in Reason}
-
-MAX_SENTENCE: Final = 4096
-"""Whatever the pod contains: `webhook.review` cuts what the API server is told further."""
+MAX_SENTENCE: Final = 4096  # whatever the pod contains: `webhook.review` cuts what the API server is told further
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
-    """A number that was changed to another, for explanations.
+    """A number that was changed to another, for explanations."""
 
-    Attributes:
-        what: a key, or a dimension of each device.
-        before, after: the numbers, with their units where they have any.
-        difference: signed difference; empty where it means nothing.
-    """
-
-    what: str
-    before: str
+    what: str  # a key, or a dimension of each device
+    before: str  # with its unit where it has any
     after: str
-    difference: str = ""
+    difference: str = ""  # with its sign; empty where it means nothing
 
 
 Instead: TypeAlias = tuple[tuple[tuple[str, Number | None], ...], ...]
@@ -181,29 +173,17 @@ def instead_of(name: str, *numbers: Number | None) -> Instead:
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A warning, a change or a denial.
-
-    Attributes:
-        reason: the stable code.
-        message: what is wrong, then what to write instead; without the code and the container.
-        container: the name of its container, None for the pod.
-        field: the path in the pod (``limits[nvidia.com/gpumem]``), or None.
-        value: the value at that path, or None.
-        step: the number that was rounded, corrected or converted, or None.
-        instead: of a denial, what may be written instead of the container's resources, as the message says.
-        named: what the message says to write, where that is less than the pod requests, or one of several choices.
-        expected: it is what the webhook is installed for: a warning only where it does not happen.
-    """
+    """A warning, a change or a denial."""
 
     reason: Reason
-    message: str
-    container: str | None = None
-    field: str | None = None
-    value: str | None = None
-    step: Step | None = None
-    instead: Instead = ()
-    expected: bool = False
-    named: Instead = ()
+    message: str  # what is wrong, then what to write instead; without the code and the container
+    container: str | None = None  # its name; None for the pod
+    field: str | None = None  # the path in the pod: ``limits[nvidia.com/gpumem]``
+    value: str | None = None  # the value at that path
+    step: Step | None = None  # the number that was rounded, corrected or converted
+    instead: Instead = ()  # of a denial, what may be written instead of the container's resources, as the message says
+    expected: bool = False  # it is what the webhook is installed for: a warning only where it does not happen
+    named: Instead = ()  # what the message says to write, if less than the pod requests, or one of several choices
 
     @property
     def note(self) -> bool:

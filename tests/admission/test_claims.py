@@ -306,7 +306,7 @@ def test_an_extended_template_of_several_requests_is_not_read(old: str, new: str
     assert read_template(json.loads(text.replace(old, new, 1)), MANAGES.vendors.values()) is None
 
 
-TOGETHER = sorted(name for name, vendor in POLICY.vendors.items() if vendor.document.one_device)
+TOGETHER = sorted(name for name, vendor in POLICY.vendors.items() if vendor.one_device)
 WITH_CLAIMS = sorted(name for name, vendor in POLICY.vendors.items() if vendor.claim is not None and vendor.target)
 OF_SOURCES = {"gpushare": ("aliyun.com/gpu-mem", 1024), "volcano-legacy": ("volcano.sh/gpu-memory", 1)}
 """How each source requests memory of its one device: the key, and the mebibytes of 1."""

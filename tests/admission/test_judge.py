@@ -226,7 +226,7 @@ def test_marks_of_schedulers_are_not_changed(old: dict[str, str], new: dict[str,
 def test_who_owns_something_is_trusted() -> None:
     """Whoever is listed under `ownedBy` may change marks, and whatever else a pod would be denied for."""
     nvidia = POLICY.vendors["nvidia"]
-    owned = replace(nvidia, document=nvidia.document.model_copy(update={"owned_by": ["scheduler"]}))
+    owned = nvidia.model_copy(update={"owned_by": ["scheduler"]})
     policy = replace(POLICY, vendors={**POLICY.vendors, "nvidia": owned})
     for user, allowed in (("scheduler", True), ("other", False)):
         for new in ({MARK: "x"}, LIFTING):

@@ -8,8 +8,8 @@ POLICY = load_policy()
 
 def test_each_mapping_names_its_sources(run: Run) -> None:
     """Each document that describes another system names the source that it was checked against, and shows it."""
-    assert {name for name, vendor in POLICY.vendors.items() if not vendor.document.sources} == {"neutral"}
-    source, *_ = POLICY.vendors["volcano"].document.sources
+    assert {name for name, vendor in POLICY.vendors.items() if not vendor.sources} == {"neutral"}
+    source, *_ = POLICY.vendors["volcano"].sources
     assert source.version is not None
     assert source.version in run("vendors", "volcano").stdout
 
@@ -17,6 +17,5 @@ def test_each_mapping_names_its_sources(run: Run) -> None:
 def test_each_mapping_says_what_is_guarded() -> None:
     """Or why nothing is; and of each entry what reads it."""
     for name, vendor in POLICY.vendors.items():
-        document = vendor.document
-        assert document.guard or document.unguarded, name
-        assert all(guard.named or guard.read_by for guard in document.guard), name
+        assert vendor.guarded or vendor.unguarded, name
+        assert all(guard.named or guard.read_by for guard in vendor.guarded), name

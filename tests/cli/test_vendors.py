@@ -15,13 +15,12 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
+from tests.mapping.vendors import vendor as vendor_of
 from webhook.cli.options import PolicyOptions
 from webhook.cli.policy_source import sourced_policy
 from webhook.cli.terminal import aligned
 from webhook.codes import explanation_of
-from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import load_policy
-from webhook.mapping.model.schema import Mapping
 from webhook.reasons import Reason
 
 
@@ -116,11 +115,9 @@ def test_a_document_is_a_start_for_ones_own(run: Run, tmp_path: Path) -> None:
         result = run("vendors", name)
         assert result.exit_code == 0
         assert result.stdout.startswith(f"# {vendor.source}\n")
-        (document,) = parse(result.stdout, "stdout")
-        assert Mapping.model_validate(document.data) == vendor.document
         (tmp_path / f"{name}.yaml").write_text(result.stdout)
-    assert {name: each.document for name, each in load_policy(tmp_path).vendors.items()} == {
-        name: each.document for name, each in known.items()
+    assert {name: repr(each) for name, each in load_policy(tmp_path).vendors.items()} == {
+        name: repr(each) for name, each in known.items()
     }
 
 
@@ -157,8 +154,7 @@ def test_what_is_overridden_is_marked(run: Run, tmp_path: Path) -> None:
     marked = [line for line in text.splitlines() if line.endswith("# overridden")]
     assert marked == ["about: |  # overridden", "  memory: 8000Mi  # overridden", "guard: []  # overridden"]
     assert text.splitlines()[2] == "# removed: keys.gpucores"
-    (document,) = parse(text, "stdout")
-    assert Mapping.model_validate(document.data) == load_policy(tmp_path).vendors["nvidia"].document
+    assert repr(vendor_of(text)) == repr(load_policy(tmp_path).vendors["nvidia"])
 
 
 def test_a_cluster_that_is_not_there(run: Run, tmp_path: Path) -> None:

@@ -57,4 +57,4 @@ def rejections(outcome: PolicyOutcome) -> dict[str, str]:
 
 def abouts(outcome: PolicyOutcome) -> dict[str, str | None]:
     """The vendors in force that say something about themselves."""
-    return {name: active.document.about for name, active in outcome.policy.vendors.items() if active.document.about}
+    return {name: active.about for name, active in outcome.policy.vendors.items() if active.about}

@@ -72,7 +72,7 @@ def requesting_pods(policy: Policy) -> Iterator[ContainerRequest]:
 
 def spellings(vendor: Vendor, key: Key) -> Iterator[str]:
     """Every key of a key that can be listed, and one that cannot."""
-    variables = vendor.document.variables
+    variables = vendor.variables
     for template in key.spellings if key.twin is None else (*key.spellings, key.twin):
         yield from (name for name, _ in template.names(variables))
         if template.pattern(variables) is not None:

@@ -235,7 +235,7 @@ async def test_a_record_that_nobody_may_read() -> None:
     api.before = lambda method, path: Answer(403, b'{"message": "no"}') if path == RECORD or method == "POST" else None
     async with following(api) as follower:
         await until(follower.live.ready.is_set)
-        assert follower.policies[-1].vendors["acme"].document.about == "one"
+        assert follower.policies[-1].vendors["acme"].about == "one"
         await until(lambda: "last_good_not_written" in follower.captured.logged)
     assert follower.captured.logged.count("last_good_not_read") == 1
 
@@ -444,14 +444,14 @@ async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
         await follower.stored()
         follower.live._adopt(Record({"acme": "{{{"}))  # noqa: SLF001
         await until(lambda: follower.live.compilations == 2)
-        assert [policy.vendors["acme"].document.about for policy in follower.policies] == ["one"]
+        assert [policy.vendors["acme"].about for policy in follower.policies] == ["one"]
         assert follower.captured.logged.count("last_good_invalid") == 1
         assert follower.live.faults == PolicyFaults(invalid=frozenset({"acme"}))
         assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodInvalid: {INVALID_RECORD}: acme"]
         follower.live._adopt(Record({"acme": vendor("acme", about="two")}))  # noqa: SLF001
         await until(lambda: follower.live.compilations == 3)
         assert follower.live.faults == PolicyFaults()
-    assert follower.policies[-1].vendors["acme"].document.about == "two"
+    assert follower.policies[-1].vendors["acme"].about == "two"
     assert follower.captured.logged.count("last_good_invalid") == 1
 
 

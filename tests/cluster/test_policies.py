@@ -46,7 +46,7 @@ def _probed_once() -> Iterator[None]:
     found: dict[tuple[str, bool, int], list[Problem]] = {}
 
     def probe(vendor: Vendor, largest: int) -> list[Problem]:
-        key = (repr(vendor.document.model_copy(update={"about": None})), vendor.inactive, largest)
+        key = (repr(vendor.model_copy(update={"about": None})), vendor.inactive, largest)
         if key not in found:
             found[key] = probes.probe(vendor, largest)
         return found[key]

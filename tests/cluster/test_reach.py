@@ -158,11 +158,11 @@ def test_the_domains_are_those_of_the_keys() -> None:
     """Nothing else is a domain: not that of a mark, a hint or a label, nor one that is shared with CPU pods."""
     let = matched_names_of(load_policy())
     vendors = load_policy().vendors.values()
-    prefixes = {prefix for vendor in vendors for prefix in vendor.document.match.resources or ()}
+    prefixes = {prefix for vendor in vendors for prefix in vendor.match.resources or ()}
     assert let.prefixes - prefixes == {
         f"{template.text.partition('/')[0]}/"
         for vendor in vendors
-        if not vendor.document.match.resources
+        if not vendor.match.resources
         for name in vendor.keys.values()
         if name.place == "resource"
         for template in name.spellings

@@ -84,7 +84,7 @@ class Replica:
     @property
     def about(self) -> str | None:
         found = self.policies[-1].vendors.get("acme")
-        return found.document.about if found is not None else None
+        return found.about if found is not None else None
 
     def describes(self, about: str) -> Callable[[], bool]:
         return lambda: bool(self.policies) and self.about == about
@@ -259,7 +259,7 @@ async def test_as_many_as_anybody_has(place: Place, monkeypatch: pytest.MonkeyPa
         assert threading.main_thread() not in where
         assert len(first.policies[-1].vendors) == len(builtin()) + count
         await do(place.write, "m7", vendor("v7", about="changed"))
-        await until(lambda: first.policies[-1].vendors["v7"].document.about == "changed", "one changed")
+        await until(lambda: first.policies[-1].vendors["v7"].about == "changed", "one changed")
         await until(lambda: len(place.recorded()) == count, "kept")
     place.remove("m8")
     async with replica(place) as first:

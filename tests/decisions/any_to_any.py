@@ -72,7 +72,7 @@ def resource_names(vendor: Vendor) -> Iterator[tuple[str, object]]:
     for key in vendor.keys.values():
         if key.place == "resource":
             for template in key.spellings:
-                yield from template.names(vendor.document.variables)
+                yield from template.names(vendor.variables)
 
 
 def translated(pod: Json, target: str, policy: Policy) -> tuple[Json, Decision]:

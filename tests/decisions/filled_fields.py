@@ -121,14 +121,13 @@ def words(policy: Policy) -> dict[str, tuple[str, str]]:
 
 
 def _words(vendor: Vendor) -> Words:
-    document = vendor.document
     shim = vendor.shim
     deliveries = () if shim is None else shim.deliveries
     return {
         **{key.place: tuple(template.text for template in key.templates) for key in vendor.keys.values()},
-        "owned": tuple(entry if isinstance(entry, str) else entry.label for entry in document.owned),
-        "hint": tuple(document.hints),
-        "belongs": tuple(document.belongs),
+        "owned": tuple(entry if isinstance(entry, str) else entry.label for entry in vendor.own),
+        "hint": tuple(vendor.hints),
+        "belongs": tuple(vendor.belongs),
         "place": (*vendor.place.labels, *vendor.place.annotations, *vendor.place.node_selector),
         **{f"guard {rule.place}": rule.names for rule in vendor.guard.rules},
         "variable": () if shim is None else tuple(sorted(shim.names)),

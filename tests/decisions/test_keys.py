@@ -111,7 +111,7 @@ def _patterns(vendor: str, name: str) -> list[str]:
 
 
 def _known(vendor: str) -> list[str]:
-    document = BUILT_IN.vendors[vendor].document
+    document = BUILT_IN.vendors[vendor]
     return [*known_resources(document), *(each.name for each in advised_names(document) if each.place != "resource")]
 
 

@@ -25,7 +25,7 @@ def decided(case: dict[str, Any], policy: Policy) -> Decision:
 
 def amounts(vendor: Vendor) -> list[tuple[str, str]]:
     """Place and name of a vendor's amounts; in a list of devices 0 is one of them."""
-    variables = vendor.document.variables
+    variables = vendor.variables
     bound = {name: next(iter(variable.rows or [*(variable.values or ())]), "") for name, variable in variables.items()}
     binding = {**bound, **{name: PATTERNED[name] for name in PATTERNED.keys() & variables.keys()}, "container": "main"}
     return [

@@ -77,8 +77,8 @@ def _amount(key: Key, random_: random.Random) -> Number:
 def pod_of(vendor: Vendor, numbers: dict[str, Number | str], random_: random.Random) -> Json:
     """A pod that requests these numbers and texts, by key."""
     binding = {"container": "main"}
-    for name, variable in vendor.document.variables.items():
-        listed = [*(variable.values if isinstance(variable.values, list) else []), *(variable.rows or {})]
+    for name, variable in vendor.variables.items():
+        listed = [*(variable.values if isinstance(variable.values, list) else []), *variable.rows]
         binding[name] = random_.choice(listed) if listed else PATTERNED[name]
     if any("{" not in vendor_key.spellings[0].text for vendor_key in vendor.keys.values()) and random_.random() < 0.5:
         binding = {"container": "main"}

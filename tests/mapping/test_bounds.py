@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping
 from cProfile import Profile
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,8 +15,8 @@ from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.load import build_policy, builtin
-from webhook.mapping.model.schema import Mapping as Schema
-from webhook.mapping.model.vendor import draft_vendor
+from webhook.mapping.model.compiling import draft_vendor
+from webhook.mapping.model.vendor import Vendor as Schema
 from webhook.mapping.requests.probes import combinations
 
 BOUNDS = {
@@ -162,7 +161,7 @@ def test_the_probes_of_many_forms() -> None:
     data = {**document(), "forms": [{"name": "f", "when": {"gpu": 1}, **MEANT}]}
     made, problems = draft_vendor(Schema.model_validate(data), "x")
     assert made is not None, problems
-    many = replace(made, forms=made.forms * 1500)
+    many = made.model_copy(update={"forms": made.forms * 1500})
     assert sum(1 for _ in combinations(many)) > 1500
 
 

@@ -3,18 +3,15 @@
 import ast
 import inspect
 from collections.abc import Iterator
-from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from pydantic import BaseModel
 
 from webhook.mapping.document import guard, settings
-from webhook.mapping.model import keys as keys_and_forms
-from webhook.mapping.model import schema
-from webhook.mapping.model import vendor as compiled
-from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.model import compiling, keys, schema, shim, vendor
 
 ROOT = Path(__file__).parents[2]
 BEFORE = {"api_version", "kind"}
@@ -24,7 +21,7 @@ WHOLE = {"Source", "Selects", "Toleration"}
 ALIKE = {"Guard.mount", "Guard.hostPath"}
 """Likewise, as places of a guard."""
 SOURCE = {f"CheckedSource.{name}" for name in ("adds", "date", "missing", "opened")}
-FOR_PEOPLE = {*SOURCE, "Guard.read_by", "Mapping.unguarded"}
+FOR_PEOPLE = {*SOURCE, "Guard.read_by", "Vendor.unguarded"}
 """What only readers of a document need."""
 
 
@@ -47,24 +44,31 @@ def models(module: object) -> Iterator[type[BaseModel]]:
             yield each
 
 
-@pytest.mark.parametrize(
-    "module", [schema, keys_and_forms, guard, settings], ids=["mappings", "keys", "guards", "settings"]
-)
-def test_every_key_of_the_schema_is_read(module: object) -> None:
-    """By something other than the schema; keys and forms also by what compiles them, beside it."""
-    read = read_outside(*[module] * (module is not keys_and_forms))
-    keys = {
+@pytest.mark.parametrize("module", [schema, shim, vendor, keys, guard, settings], ids=lambda each: each.__name__[16:])
+def test_every_key_of_the_schema_is_read(module: ModuleType) -> None:
+    """By something other than the schema; keys, forms and shims also by what compiles them, beside it."""
+    read = read_outside(*[module] * (module not in {keys, shim}))
+    of_models = {
         f"{model.__name__}.{name}": name
         for model in models(module)
         if model.__name__ not in WHOLE
         for name in model.model_fields
     }
-    assert len(keys) > 10
-    unread = {path for path, name in keys.items() if name not in read | BEFORE}
+    assert len(of_models) > 10
+    unread = {path for path, name in of_models.items() if name not in read | BEFORE}
     assert unread <= ALIKE | FOR_PEOPLE
 
 
-def test_every_part_of_a_vendor_is_read() -> None:
-    """By something other than what compiles it from a document."""
-    read = read_outside(compiled)
-    assert [each.name for each in fields(Vendor) if each.name not in read] == []
+@pytest.mark.parametrize("module", [shim, vendor], ids=["shim", "vendor"])
+def test_everything_that_is_derived_is_read(module: ModuleType) -> None:
+    """What is declared for type checkers alone, by something other than what compiles it from a document."""
+    tree = ast.walk(ast.parse(inspect.getsource(module)))
+    derived = {
+        node.target.id
+        for branch in tree
+        if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING"
+        for node in branch.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    assert len(derived) > 10
+    assert derived - read_outside(compiling) == set()

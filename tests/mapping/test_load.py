@@ -21,7 +21,7 @@ def test_a_folder_in_the_order_of_its_names(tmp_path: Path) -> None:
     assert [each.data.get("about") for each in documents_in(tmp_path)] == [None, "b", "b2"]
     policy = load_policy(tmp_path)
     assert "acme" in policy.vendors
-    assert policy.vendors["aliyun"].document.about == "b2"
+    assert policy.vendors["aliyun"].about == "b2"
 
 
 def test_a_single_file(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ RELEASE: Final = re.compile(
 def test_sources_name_a_release() -> None:
     """A commit alone does not say whether a release serves what was read; pages have a day only, and no repository."""
     for name, each in BUILT_IN.vendors.items():
-        for source in each.document.sources:
+        for source in each.sources:
             if source.version is None:
                 assert "://github.com/" not in source.at, f"{name}: {source.at} has commits"
             else:
@@ -62,14 +62,13 @@ def test_sources_name_a_release() -> None:
 def test_what_no_release_serves_is_not_written_by_default() -> None:
     """It is a variable; or no pod is given it; or what nodes report says what it needs, for who makes the vendor a target."""
     for name, each in BUILT_IN.vendors.items():
-        document = each.document
-        for added in (added for source in document.sources for added in source.adds):
-            if added in document.variables:
+        for added in (added for source in each.sources for added in source.adds):
+            if added in each.variables:
                 continue
             key = each.keys[added]
             if key.claim is not None:  # nobody writes claims but for who makes the vendor a target
                 continue
-            gated = document.reports and not any(isinstance(entry, str) for entry in document.reports)
+            gated = each.reports and not any(isinstance(entry, str) for entry in each.reports)
             assert key.kind != "amount" or key.unreported is not None or gated, f"{name}: {added}"
 
 
@@ -77,12 +76,11 @@ def test_each_says_what_its_nodes_report() -> None:
     """What was found in public: names as keys spell them, without resources others; else a source says what is missing."""
     unknown = set()
     for name, each in BUILT_IN.vendors.items():
-        document = each.document
-        if document.reports is None:
-            assert any("which resources its nodes have" in (source.missing or "") for source in document.sources), name
+        if each.reports is None:
+            assert any("which resources its nodes have" in (source.missing or "") for source in each.sources), name
             unknown.add(name)
             continue
-        names = {entry if isinstance(entry, str) else entry.resource for entry in document.reports}
+        names = {entry if isinstance(entry, str) else entry.resource for entry in each.reports}
         resources = [key for key in each.keys.values() if key.place == "resource"]
         assert names or not resources, name
         if resources:

@@ -27,7 +27,7 @@ from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.schema import Mapping
+from webhook.mapping.model.vendor import Vendor
 from webhook.pod import decode_pod
 from webhook.reasons import Finding, Reason
 
@@ -39,7 +39,7 @@ MESSAGES: Final = [
 ]
 POLICY: Final = load_policy()
 CONTEXT: Final = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}), "privileged")
-OF_MAPPINGS: Final = {field.alias or name for name, field in Mapping.model_fields.items()}
+OF_MAPPINGS: Final = {field.alias or name for name, field in Vendor.model_fields.items()}
 OF_SETTINGS: Final = {field.alias or name for name, field in Settings.model_fields.items()}
 RENAMED: Final = "extends: timeslicing\nkeys: {gpu: {resource: [nvidia.com/gpu, nvidia.com/gpu.shared]}}\n"
 """The document that a setting `owners` needs, where a message says so in words."""

@@ -254,7 +254,7 @@ def _of_two(
 
 def _may_accompany(vendor: Vendor, other: Vendor) -> bool:
     """Whether keys of `vendor` may be in a container beside those of `other`."""
-    return vendor.document.copies == other.name or vendor.name in other.document.allowed_with
+    return vendor.copies == other.name or vendor.name in other.allowed_with
 
 
 _PodEntry: TypeAlias = tuple[Owner, str, str]
@@ -423,7 +423,7 @@ class _Requests(msgspec.Struct):
     def _join_copies(self, applies_to: dict[str, list[int]], by_vendor: Mapping[str, list[_PodEntry]]) -> None:
         """Apply a vendor's keys where their copy applies, in another vendor's keys, if they do not name a container."""
         for name, copied in applies_to.items():
-            source = self.policy.vendors.get(self.policy.vendors[name].document.copies or "")
+            source = self.policy.vendors.get(self.policy.vendors[name].copies or "")
             original = [] if source is None else applies_to.get(source.name)
             if source is None or not copied or not original or original == copied:
                 continue
@@ -547,7 +547,7 @@ def _check_side_by_side(requesting: Iterable[ContainerRequest]) -> None:
 
 def _check_group(vendor: Vendor, group: Sequence[ContainerRequest]) -> None:
     """Check containers that request in the keys of one vendor."""
-    together = vendor.document.containers
+    together = vendor.containers
     # What another system serves under the vendor's names is no request of the vendor.
     served = [each for each in group if not _left(each)] if together == "one" else group
     names = ", ".join(container.name for container in served)

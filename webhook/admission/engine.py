@@ -292,7 +292,7 @@ def _wanted(allocation: Allocation, settled: Settled) -> WantedClaim:
         allocation.slot,
         settled.target,
         DeviceRequest(tuple(settled.claim.values()), settled.request.whole),
-        source.name if source.document.one_device and settled.translated else None,
+        source.name if source.one_device and settled.translated else None,
         None if claimed is None or claimed.template is None else (claimed.template, claimed.request),
     )
 
@@ -317,8 +317,8 @@ def _lost_hint(key: str, source: Vendor, target: Vendor, policy: Policy) -> bool
     """Whether a hint is for the source alone, and neither was translated with the request nor selects devices of a claim."""
     if not source.owned.hint(key) or target.owned.hint(key):
         return False
-    selects = {name: kind.removeprefix("not_") for kind, name in source.document.selects}.get(key)
-    selected = any(each.selects == selects for each in target.document.keys.values() if each.selects)
+    selects = {name: kind.removeprefix("not_") for kind, name in source.selects}.get(key)
+    selected = any(each.selects == selects for each in target.keys.values() if each.selects)
     return not selected and all(owner.vendor != source.name for owner in policy.annotations.owners(key))
 
 

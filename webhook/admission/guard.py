@@ -117,7 +117,7 @@ def _strip(plan: Plan, texts: dict[str, str], keys: Mapping[str, str], what: str
         raise deny(Reason.TOO_MANY, message, field=f"metadata.{what}s")
     for key in marks:
         owners = [vendor for vendor in vendors if key in _marks(vendor.owned, what)]
-        if owners and not any(plan.context.user in vendor.document.owned_by for vendor in owners):
+        if owners and not any(plan.context.user in vendor.owned_by for vendor in owners):
             texts.pop(key, None)
             names = " and ".join(dict.fromkeys([vendor.system for vendor in owners]))
             message = f"{what} {shorten(key)} belongs to the scheduler of {names} and was removed"

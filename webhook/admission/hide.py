@@ -126,10 +126,10 @@ def _names(vendors: Iterable[Vendor]) -> Iterator[tuple[str, bool, str]]:
     """The resource names, labels and annotations of vendors: place, whether one gives devices by itself, and name."""
     for vendor in vendors:
         for key in vendor.keys.values():
-            names = [name for template in key.templates for name in spelled(template, vendor.document.variables)]
+            names = [name for template in key.templates for name in spelled(template, vendor.variables)]
             yield from ((key.place, _gives(vendor, key), name) for name in names if key.place in _PLACES)
         # Other systems, which no mapping reads, give devices by theirs.
-        for advised in advised_names(vendor.document):
+        for advised in advised_names(vendor):
             if advised.place != "resource":
                 yield advised.place, True, advised.name
 

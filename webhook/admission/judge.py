@@ -97,7 +97,7 @@ def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decisi
         return denied(Finding(Reason.OWNED_CHANGED, message, field=field))
     # What is denied in the stored pod, too, is no fault of the update.
     late = None if newer.allowed or newer.denial == older.denial else newer.denial
-    owns_something = any(context.user in vendor.document.owned_by for vendor in policy.vendors.values())
+    owns_something = any(context.user in vendor.owned_by for vendor in policy.vendors.values())
     return _ALLOWED[Reason.ALREADY_RIGHT] if late is None or owns_something else denied(late)
 
 
@@ -109,7 +109,7 @@ def _stripped(decision: Decision) -> list[str]:
 
 def _marks(old: Pod, new: Pod, user: str, policy: Policy) -> list[str]:
     """The labels and annotations of two pods that only schedulers may write, and not this user."""
-    owned = [(vendor.owned, user in vendor.document.owned_by) for vendor in policy.in_force]
+    owned = [(vendor.owned, user in vendor.owned_by) for vendor in policy.in_force]
     found: list[str] = []
     for what in ("labels", "annotations"):
         keys = {key for pod in (old, new) for key in getattr(pod.metadata, what) or ()}

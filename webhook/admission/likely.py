@@ -36,13 +36,13 @@ USUAL_NODE: Final = 16
 def report_devices(container: ContainerRequest, target: Vendor, devices: int, policy: Policy) -> Finding | None:
     """Report a count that no node can have; for parts, that each remains a device of its own."""
     source = container.vendor
-    if source.document.counts_parts and devices > 1 and any([variable.rows for variable in source.variables.values()]):
+    if source.counts_parts and devices > 1 and any([variable.rows for variable in source.variables.values()]):
         counted = " and ".join(str(entry) for entry in container.key_values.values())
         each = f"{counted} is {devices} devices, not one larger one"
         message = f"{each}, and most programs use one: for more memory write a larger slice"
         return Finding(Reason.IMPROBABLE, message, container.name)
     largest = policy.settings.largest_node
-    if target.document.counts_parts or devices <= (largest or USUAL_NODE):
+    if target.counts_parts or devices <= (largest or USUAL_NODE):
         return None
     message = f"{container.shown}: {devices} devices are {devices} physical GPUs of one node; "
     other = _other_unit(container)

@@ -263,7 +263,7 @@ def target_of(vendor: Vendor, overrides: Overrides, policy: Policy) -> tuple[Ven
         case "namespace" as origin:
             return _annotated(vendor, overrides.namespace_target or "", origin, policy)
         case "mapping":
-            target = policy.vendors[vendor.document.translate_to or ""]
+            target = policy.vendors[vendor.translate_to or ""]
             return target, _other_family(vendor, target)
         case "settings":
             return policy.vendors[policy.settings.target or ""], None
@@ -282,7 +282,7 @@ def override_source(vendor: Vendor, overrides: Overrides, policy: Policy) -> Ori
         return "pod"
     if overrides.namespace_target is not None:
         return "namespace"
-    if vendor.document.translate_to is not None:
+    if vendor.translate_to is not None:
         return "mapping"
     if vendor.name in policy.settings.served:
         return "served"

@@ -85,7 +85,7 @@ def drop_references(plan: Plan) -> None:
     keys = {
         key
         for allocation in plan.allocations
-        if (key := allocation.source.document.config_maps) is not None and key != allocation.vendor.document.config_maps
+        if (key := allocation.source.config_maps) is not None and key != allocation.vendor.config_maps
     }
     annotations = plan.pod.metadata.annotations or {}
     for key in sorted(keys & annotations.keys()):
@@ -156,7 +156,7 @@ def check_privileged(plan: Plan, allocation: Allocation) -> None:
     """
     vendor, served = allocation.vendor, allocation.slot
     denied = {"deny"} if not allocation.share else {"deny", "shares"}
-    if vendor.document.privileged not in denied:
+    if vendor.privileged not in denied:
         return
     for slot in plan.slots:
         security = slot.container.security_context
@@ -166,7 +166,7 @@ def check_privileged(plan: Plan, allocation: Allocation) -> None:
         message = f"a privileged container sees every device, so {whose} cannot be enforced: drop `privileged`"
         if not allocation.share:
             message = f"{vendor.system} denies pods with devices and a privileged container: drop `privileged`"
-        elif vendor.document.privileged == "shares":
+        elif vendor.privileged == "shares":
             message += or_whole(plan, vendor)
         field = "securityContext.privileged"
         raise deny(Reason.PRIVILEGED, message, container=slot.name, field=field, value="true")
@@ -175,8 +175,8 @@ def check_privileged(plan: Plan, allocation: Allocation) -> None:
 def _by_scheduler(allocation: Allocation) -> bool:
     """Whether a scheduler chooses the devices, so that a pod that bypasses it gets none."""
     vendor = allocation.vendor
-    if vendor.document.allocates is not None:
-        return vendor.document.allocates == "scheduler"
+    if vendor.allocates is not None:
+        return vendor.allocates == "scheduler"
     return allocation.share or vendor.place.scheduler is not None
 
 

@@ -163,9 +163,9 @@ def _reads_alone(container: Settled, policy: Policy, *, several: bool) -> bool:
     target, read_back, before = container.target, container.read_back, container.requested.keys
     if read_back is None or read_back.corrections or read_back.spelled is not None or before.perhaps:
         return False
-    if several and target.document.containers != "any":
+    if several and target.containers != "any":
         return False
-    if before.init and target.document.init_containers == "denied":
+    if before.init and target.init_containers == "denied":
         return False
     return before.resources.keys() <= container.resources.keys() and _reads(target, container.resources, policy)
 

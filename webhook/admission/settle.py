@@ -80,8 +80,8 @@ def _unchanged(intent: Intent) -> Unchanged | None:
     served = not intent.home or is_served(container, intent.overrides, intent.policy)
     if not served and (copy is not None or container.other_spellings):
         raise unserved(container, intent.policy)
-    if copy is not None and copy.vendor.name in source.document.allowed_with:
-        return Unchanged(container, source.document.allowed_with[copy.vendor.name], placed=True)
+    if copy is not None and copy.vendor.name in source.allowed_with:
+        return Unchanged(container, source.allowed_with[copy.vendor.name], placed=True)
     if container.other_spellings or several_bindings(container):
         if intent.by_settings and isolates_part(container, intent.policy):
             raise isolation_denied(intent)

@@ -47,7 +47,7 @@ def keep_environment(plan: Plan, resolution: PodResult) -> None:
     """
     for allocation, first in zip(plan.allocations, resolution.settled, strict=True):
         for settled in resolution.passes(first):
-            if settled.translated and settled.requested.vendor.document.environment:
+            if settled.translated and settled.requested.vendor.environment:
                 _keep(plan, allocation, settled)
 
 
@@ -56,8 +56,8 @@ def _keep(plan: Plan, allocation: Allocation, settled: Settled) -> None:
     source_system, target_system = system_names(source, target)
     slot = allocation.slot
     taken = {entry.name for entry in slot.env_sent} if plan.searched_in(slot) else set()
-    taken.update([entry["name"] for entry in slot.env_added], target.document.environment)
-    wanted = {name: key for name, key in source.document.environment.items() if name not in taken}
+    taken.update([entry["name"] for entry in slot.env_added], target.environment)
+    wanted = {name: key for name, key in source.environment.items() if name not in taken}
     for name, key in wanted.items():
         entry = requested.key_values.get(key or "")
         if entry is not None:
@@ -138,7 +138,7 @@ def _report_uncounted(plan: Plan, allocation: Allocation) -> None:
 def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
     """Edit the environment of one container, and return the delivery that brings the library into it."""
     slot, container = allocation.slot, allocation.slot.name
-    if shim.document.mode == "plugin":
+    if shim.mode == "plugin":
         plan.deliveries[container] = "plugin"
         return NO_DELIVERY
     request = sized_request(plan, allocation.vendor, allocation.request) if plan.policy.cards else allocation.request
@@ -149,7 +149,7 @@ def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
     delivery, why = choose_delivery(plan, shim, container)
     plan.deliveries[container] = delivery.kind
     undelivered = delivery.kind == "none"
-    if undelivered and shim.document.limit == "env":
+    if undelivered and shim.limit == "env":
         _report_undelivered(plan, allocation, why)
         return NO_DELIVERY
     values = shim.values(request, container)
@@ -184,7 +184,7 @@ def _leave_to_plugin(plan: Plan, allocation: Allocation, shim: Shim, unmet: Need
         f"no limit for the shim follows from {unmet} {getattr(allocation.request, unmet)} before the device is known"
     )
     remedy = "request memory as a size" if unmet == "memory" else "request cores in percent"
-    if shim.document.unmet == "deny":
+    if shim.without == "deny":
         raise deny(Reason.LIMIT_NOT_MET, f"{message}: {remedy}", container=container)
     plan.deliveries[container] = "plugin"
     note = f"{message}; the device plugin enforces it: {remedy} to use the shim"

@@ -357,7 +357,7 @@ def _unlisted(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
     """Report a name that is read because its kind is known, but that no known device has."""
     for owner in policy.resources.owners(key):
         for name, value in owner.binding:
-            variable = policy.vendors[owner.vendor].document.variables[name]
+            variable = policy.vendors[owner.vendor].variables[name]
             if variable.others is not None and variable.listed:
                 before, _, after = key.partition(value)
                 near = [f"{before}{each}{after}" for each in nearest_first(value, variable.listed)[:2]]

@@ -89,15 +89,15 @@ def _merged(settled: list[Settled], left: tuple[Unchanged, ...], keys: PodKeys) 
 def _not_kept(container: Settled, keys: PodKeys) -> Iterator[Finding]:
     """Report that the vendor which serves a container does not keep it to its request, or the request for it."""
     vendor, requested = container.target, container.requested
-    if vendor.document.unlimited is not None and _limited(container):
-        unlimited = vendor.document.unlimited
+    if vendor.unlimited is not None and _limited(container):
+        unlimited = vendor.unlimited
         why, unless = (unlimited, {}) if isinstance(unlimited, str) else (unlimited.why, unlimited.unless)
         if not any(_has_text(vendor, name, text, keys) for name, text in unless.items()):
             yield Finding(Reason.LIMIT_NOT_KEPT, " ".join(why.split()), requested.name)
-    if requested.keys.init and vendor.document.init_containers == "ignored":
+    if requested.keys.init and vendor.init_containers == "ignored":
         message = f"{vendor.system} serves no init containers: this one may get no device, or one without limits"
         yield Finding(Reason.LIMIT_NOT_KEPT, message, requested.name)
-    elif requested.keys.sidecar and vendor.document.native_sidecars == "freed":
+    elif requested.keys.sidecar and vendor.native_sidecars == "freed":
         message = f"{vendor.system} counts a native sidecar as an init container that ends: others may get its devices"
         yield Finding(Reason.LIMIT_NOT_KEPT, f"{message} while it runs", requested.name)
 
@@ -105,7 +105,7 @@ def _not_kept(container: Settled, keys: PodKeys) -> Iterator[Finding]:
 def _limited(container: Settled) -> bool:
     """Whether a container requests a limit that the vendor of no copy enforces."""
     request, copy = container.request, None if container.translated else container.requested.copy
-    if copy is not None and copy.vendor.document.unlimited is None:
+    if copy is not None and copy.vendor.unlimited is None:
         return False
     return not request.whole and (request.memory, request.cores) != (UNLIMITED, UNLIMITED)
 
@@ -122,9 +122,7 @@ def _has_text(vendor: Vendor, key_name: str, text: str, keys: PodKeys) -> bool:
 def _single_device_lost(settled: list[Settled]) -> Iterator[Finding]:
     """Report containers that share one device under the source, and may get several under the target."""
     together = [
-        container
-        for container in settled
-        if container.requested.vendor.document.one_device and not container.target.document.one_device
+        container for container in settled if container.requested.vendor.one_device and not container.target.one_device
     ]
     if len(together) < 2:  # noqa: PLR2004  (one container has its device anyway)
         return
@@ -227,16 +225,14 @@ def _check_alone(container: Settled, left: tuple[Unchanged, ...], settled: Seque
         _check_init(container)
     if left and container.translated:
         _check_stays(container, left)
-    if container.target.document.excludes:
+    if container.target.excludes:
         _check_excluded(container, settled, keys)
 
 
 def _check_init(container: Settled) -> None:
     source, target = container.requested.vendor, container.target
-    if source.document.init_containers == "denied" or (
-        container.translated and target.document.init_containers != "served"
-    ):
-        name = source.name if source.document.init_containers == "denied" else target.name
+    if source.init_containers == "denied" or (container.translated and target.init_containers != "served"):
+        name = source.name if source.init_containers == "denied" else target.name
         message = f"{name} does not serve init containers: move the request to a container"
         raise container.requested.deny(Reason.INIT_NOT_SERVED, message)
 
@@ -247,7 +243,7 @@ def _check_excluded(container: Settled, settled: Sequence[Settled], keys: PodKey
     for position, other in enumerate(keys.containers):
         gone = written.get(position, {})
         for name, (limit, request) in other.resources.items():
-            kept = name in target.document.excludes and name not in gone
+            kept = name in target.excludes and name not in gone
             if kept and number_in(limit if limit is not None else request) != 0:
                 message = (
                     f"{target.name} takes no pod that also requests {name}, as container {other.name} does: split it"
@@ -269,7 +265,7 @@ def _check_stays(container: Settled, left: tuple[Unchanged, ...]) -> None:
 
 def _check_several(settled: Sequence[Settled], policy: Policy) -> None:
     """Check several containers by the rules of their source, and of their target."""
-    whole = [each for each in settled if each.request.whole and each.target.document.containers != "shared"]
+    whole = [each for each in settled if each.request.whole and each.target.containers != "shared"]
     check_node([(each.requested, each.request.devices or 1) for each in whole if not each.requested.keys.init], policy)
     for vendor, group in _grouped((container.requested.vendor, container) for container in settled):
         _check_source(vendor, group, policy)
@@ -279,12 +275,12 @@ def _check_several(settled: Sequence[Settled], policy: Policy) -> None:
 
 def _check_source(vendor: Vendor, group: Sequence[Settled], policy: Policy) -> None:
     """Check containers that request in the keys of one vendor."""
-    if vendor.document.containers == "equal":
+    if vendor.containers == "equal":
         requests = [(container, str(container.reading.request)) for container in group]
         _check_equal(vendor, requests, Reason.ONE_CONTAINER_ONLY)
         _check_sum(vendor, group, policy)
     moved = next((container for container in group if container.translated), None)
-    if vendor.document.containers == "shared" and moved is not None:
+    if vendor.containers == "shared" and moved is not None:
         message = f"{vendor.name} allocates once for {_names(group)} together, {moved.target.name} would for each"
         raise moved.requested.deny(Reason.NO_EQUIVALENT, f"{message}: keep the request of one container")
 
@@ -294,13 +290,13 @@ def _check_target(vendor: Vendor, group: Sequence[Settled]) -> None:
     moved = next((container for container in group if container.translated), None)
     if moved is None:
         return
-    if vendor.document.containers == "equal":
+    if vendor.containers == "equal":
         requests = [(container, str(container.request)) for container in group]
         _check_equal(vendor, requests, Reason.NO_EQUIVALENT)
     why = {
         "one": f"serves one container of a pod, but {_names(group)} request devices",
         "shared": f"would allocate once for {_names(group)} together, but each has a request of its own",
-    }.get(vendor.document.containers)
+    }.get(vendor.containers)
     if why is not None:
         message = f"{vendor.name} {why}: keep the request of one container"
         raise moved.requested.deny(Reason.NO_EQUIVALENT, message)

@@ -1,7 +1,7 @@
 """One container's request in another vendor's keys: what is written, what is removed, and what is lost or rounded."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -40,7 +40,7 @@ def written_for(intent: Intent, reading: Reading) -> tuple[Request, Written, tup
             f"{container.shown} requests whole devices, which {target.name} cannot express: left to the device plugin"
         )
         raise LeftAlone(Finding(Reason.NO_EQUIVALENT, message, container.name))
-    for dimension in target.document.drop:
+    for dimension in target.drop:
         amount = getattr(request, dimension)
         if amount is UNLIMITED:
             continue
@@ -111,7 +111,7 @@ def _remove_source(settled: Settled) -> None:
                 settled.findings.append(Finding(Reason.KEY_NOT_CARRIED, message, name, entry.key, entry.text))
 
 
-def _is_lost(key: Key, forms: tuple[Form, ...]) -> bool:
+def _is_lost(key: Key, forms: Sequence[Form]) -> bool:
     """Whether a key of the source says something that is not part of a request: a text too, unless a form reads by it."""
     if key.place == "nodeSelector" or key.ceiling is not None:
         return False
@@ -143,7 +143,7 @@ def _add_target(intent: Intent, settled: Settled, written: Written) -> None:
 
 def _selected(intent: Intent) -> Iterator[KeyValue]:
     """Yield the attributes of devices that the pod selects by annotations of the source."""
-    selects = intent.container.vendor.document.selects
+    selects = intent.container.vendor.selects
     for key in intent.target.keys.values():
         if key.selects is not None:
             signed = (("", getattr(selects, key.selects)), ("!", getattr(selects, f"not_{key.selects}")))

@@ -63,7 +63,7 @@ async def resources(seen: ClusterReader) -> Result:
         return warning(f"no node has any resource of the policy ({counted(len(every), 'node')})", hint=hint)
     found, absent, lacking = list[str](), list[str](), list[tuple[str, bool]]()
     for vendor in chosen:
-        reported = {_reported(entry) for entry in vendor.document.reports or ()}
+        reported = {_reported(entry) for entry in vendor.reports or ()}
         own = reported.__contains__ if vendor.annotation_keys else index([vendor], "resource").owners
         offered, having = _offered(own, every)
         lacking += _missing(vendor, offered)
@@ -95,7 +95,7 @@ def _reported(entry: str | GatedName) -> str:
 
 def _missing(vendor: Vendor, offered: Collection[str]) -> Iterator[tuple[str, bool]]:
     """The resources that the vendor's nodes should report and do not, with what that needs, and whether all requests do."""
-    for entry in vendor.document.reports or ():
+    for entry in vendor.reports or ():
         name = _reported(entry)
         keys = [key for key in vendor.keys.values() if name in {template.text for template in key.spellings}]
         if not (keys or vendor.annotation_keys) or _is_there(name, keys, vendor, offered):
@@ -113,8 +113,7 @@ def _is_there(name: str, keys: Sequence[Key], vendor: Vendor, offered: Collectio
     One with variables is there if a name that it stands for is; one that an extending document replaced, if what it writes is.
     """
     # The variables as they are written; of several texts, the first.
-    writes = {name: variable.write for name, variable in vendor.document.variables.items()}
-    written = {name: text if isinstance(text, str) else text[0] for name, text in writes.items() if text}
+    written = {name: variable.write[0] for name, variable in vendor.variables.items() if variable.write}
     if any(key.spelled(written) in offered for key in keys):
         return True
     if "{" not in name:
@@ -130,7 +129,7 @@ async def sharing(seen: ClusterReader) -> Result:
     """
     every, in_force, found = await seen.nodes(), await seen.policy(), dict[str, str]()
     for vendor in in_force.vendors.values():
-        for sign in vendor.document.shared_names:
+        for sign in vendor.shared_names:
             owners = in_force.resources.owners(sign.resource)
             having = [node.name for node in every if _is_shown_by(sign, node)]
             if having and owners and owners[0].vendor != vendor.name:
@@ -258,7 +257,7 @@ async def _injecting(seen: ClusterReader) -> list[Shim]:
     """The shims that are injected from a folder of the node, of the targets, or of all vendors if none is known."""
     possible = await targets(seen) or [vendor for vendor in (await seen.policy()).in_force if vendor.target]
     shims = [vendor.shim for vendor in possible if vendor.shim is not None]
-    return [shim for shim in shims if shim.document.mode == "inject" and _paths([shim])]
+    return [shim for shim in shims if shim.mode == "inject" and _paths([shim])]
 
 
 def _needless(installers: Sequence[Item]) -> Result:
@@ -357,7 +356,7 @@ async def largest_of(seen: ClusterReader) -> tuple[Mapping[str, NodeSize], NodeS
 
 def _measured(vendors: Sequence[Vendor], nodes: Iterable[Item]) -> tuple[list[NodeSize], list[NodeSize]]:
     """The memory and the number of the devices of each node with some of these vendors; 0 where that is not known."""
-    labels, owners = [vendor.document.node_labels for vendor in vendors], index(vendors, "resource").owners
+    labels, owners = [vendor.node_labels for vendor in vendors], index(vendors, "resource").owners
     having = [node for node in nodes if any(map(owners, node.resources))]
     memory = [(_number(node, [each.memory for each in labels]), node.name) for node in having]
     return memory, [(_number(node, [each.devices for each in labels]), node.name) for node in having]

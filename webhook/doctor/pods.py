@@ -223,7 +223,7 @@ def _requests(vendor: Vendor) -> Iterator[dict[str, str]]:
     """Possible requests: one name of each resource key alone, then of all; devices first, for they are requested most."""
     keys = [key for key in vendor.keys.values() if key.place == "resource" and key.kind == "amount"]
     keys.sort(key=lambda key: "devices" not in key.dimensions)
-    spelled = ([name for each in key.spellings for name, _ in each.names(vendor.document.variables)] for key in keys)
+    spelled = ([name for each in key.spellings for name, _ in each.names(vendor.variables)] for key in keys)
     names = [each[0] for each in spelled if each]
     for amount in AMOUNTS:
         yield from ({name: amount} for name in names)

@@ -24,6 +24,20 @@ _OTHER: Final[Mapping[str, str]] = {
 }
 
 
+def counts_parts(vendor: Vendor, key: Key) -> bool:
+    """Return whether a number of the key counts parts of one device: forms with several of it define the devices."""
+    if "devices" not in key.dimensions:
+        return False
+    several = [form for form in vendor.forms if form.reads and any(_several(key, each) for each in form.when)]
+    return bool(several) and all(isinstance(form.devices, int) for form in several)
+
+
+def _several(key: Key, condition: Condition) -> bool:
+    """Return whether the condition holds for numbers of the key above 1, but not without the key."""
+    several = condition.present or (condition.numbers is not None and 2 in condition.numbers)  # noqa: PLR2004
+    return key.name in condition.keys and not condition.absent and several
+
+
 def worth(vendor: Vendor, key: Key, number: Number) -> str:
     """Return the meaning of a number of a vendor's key: ``16 x 256 MiB = 4096 MiB (4 GiB) of memory per device``."""
     if key.kind != "amount":
@@ -64,7 +78,7 @@ def mib_text(amount: Number) -> str:
 
 def _worth(vendor: Vendor, key: Key, dimension: Dimension, number: Number) -> str:
     unit = key.unit or 1
-    if dimension == "devices" and vendor.counts_parts(key):
+    if dimension == "devices" and counts_parts(vendor, key):
         return "1 part of one device" if number == 1 else f"{number_text(number)} parts of one device"
     if dimension == "devices":
         return amount_phrase(int(number), "devices")
@@ -80,7 +94,7 @@ def _worth(vendor: Vendor, key: Key, dimension: Dimension, number: Number) -> st
 def _unit_size(vendor: Vendor, key: Key, dimension: Dimension) -> str:
     unit = key.unit or 1
     if dimension == "devices":
-        return "a part of one device" if vendor.counts_parts(key) else "a device"
+        return "a part of one device" if counts_parts(vendor, key) else "a device"
     if key.sized and dimension == "memory":
         return bytes_text(unit)
     return f"{number_text(unit)} % of a device's {dimension}"
@@ -137,7 +151,7 @@ def look_up(policy: Policy, name: str) -> dict[str, Any] | None:
 
 def _advice(vendors: Iterable[Vendor], name: str) -> list[str]:
     """What mappings say about a name of another system, each once."""
-    entries = (entry for vendor in vendors for entry in advised_names(vendor.document))
+    entries = (entry for vendor in vendors for entry in advised_names(vendor))
     return [
         *dict.fromkeys(entry.advice for entry in entries if re.fullmatch(glob_pattern(entry.name), name, re.DOTALL))
     ]
@@ -145,7 +159,7 @@ def _advice(vendors: Iterable[Vendor], name: str) -> list[str]:
 
 def _uses(vendor: Vendor, name: str, policy: Policy) -> Iterator[tuple[KeyPlace, NameUse]]:
     inactive = ", inactive: not read here" if vendor.inactive else ""
-    title = f"{vendor.name}{inactive}{f': {vendor.document.about}' if vendor.document.about else ''}"
+    title = f"{vendor.name}{inactive}{f': {vendor.about}' if vendor.about else ''}"
     for place in _PLACES:
         owners = index([vendor], place).owners(name) or _templates(vendor, place, name)
         for owner in {owner.key_name: owner for owner in owners}.values():
@@ -193,7 +207,7 @@ def _unit(vendor: Vendor, key: Key, owner: Owner) -> str:
             listed = f": {', '.join(contained)}" if contained else ""
             return f"{unit_text(vendor, key)} called {value}{listed}"
         if row is None and value is not None and variable.rows:
-            known = value in vendor.document.variables[variable.name].listed
+            known = value in vendor.variables[variable.name].listed
             return f"{unit_text(vendor, key)} called {value}, {'of unknown size' if known else 'which no known device has'}"
     why = unconfigured_size(vendor) if "devices" in key.dimensions else None
     unit = unit_text(vendor, key)
@@ -216,7 +230,7 @@ def _legal(key: Key) -> str:
 def _missing(vendor: Vendor, key: Key, policy: Policy) -> Iterator[str]:
     """Yield the meaning of an absent key, for each of its dimensions."""
     for dimension in key.dimensions:
-        if dimension == "devices" and vendor.counts_parts(key):
+        if dimension == "devices" and counts_parts(vendor, key):
             continue
         others = [vendor.keys[name].spellings[0].text for name in vendor.by_dimension[dimension] if name != key.name]
         are = "is" if len(others) == 1 else "are"
@@ -306,7 +320,7 @@ def _traps(vendor: Vendor, key: Key) -> Iterator[str]:
 
 def _not_counting(vendor: Vendor, key: Key, dimension: Dimension) -> Iterator[str]:
     """Yield where the key has no effect on a dimension; a key for parts of a device never counts devices."""
-    if dimension == "devices" and vendor.counts_parts(key):
+    if dimension == "devices" and counts_parts(vendor, key):
         return
     first, *_ = vendor.by_dimension[dimension]
     if first != key.name:
@@ -330,11 +344,11 @@ def _marks(vendor: Vendor, name: str) -> Iterator[Mark]:
         yield "owned"
     if any(name in written for written in vendor.place.written.values()):
         yield "placed"
-    if vendor.document.known and _known(vendor, name):
+    if vendor.known and _known(vendor, name):
         yield "known"
 
 
 def _known(vendor: Vendor, name: str) -> bool:
-    if any(entry.name == name for entry in advised_names(vendor.document)):
+    if any(entry.name == name for entry in advised_names(vendor)):
         return True
-    return any(re.fullmatch(glob_pattern(each), name, re.DOTALL) for each in known_resources(vendor.document))
+    return any(re.fullmatch(glob_pattern(each), name, re.DOTALL) for each in known_resources(vendor))

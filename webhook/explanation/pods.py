@@ -523,7 +523,7 @@ def _delivery_reason(allocation: Allocation, delivery: str | None, *, changes: b
         return f"none: {vendor.name} has none for {allocation.form!r}"
     if delivery == "plugin":
         return "nothing is injected: the device plugin sees to it"
-    if shim.document.limit == "env" and delivery == "none":
+    if shim.limit == "env" and delivery == "none":
         return "nothing is injected: the limit is left to the device plugin"
     if not changes:
         return "already there"

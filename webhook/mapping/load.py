@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
@@ -24,14 +24,13 @@ from webhook.mapping.document.validation import (
     unknown_variables,
     validated,
 )
-from webhook.mapping.model import schema
+from webhook.mapping.model.compiling import draft_vendor
 from webhook.mapping.model.policy import Policy, compile_policy
 from webhook.mapping.model.sizes import MOST_MEMORY, SETTINGS
-from webhook.mapping.model.vendor import BUILT_IN, Vendor, draft_vendor
+from webhook.mapping.model.vendor import BUILT_IN, Vendor
 from webhook.mapping.requests.probes import probe
 
-_FORM: Final = 2
-"""The length of the path of a form."""
+_FORM: Final = 2  # the length of the path of a form
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +70,24 @@ def _draft_of(merged: Merged) -> tuple[Vendor | None, tuple[Problem, ...]]:
     """Compile a merged document as far as possible, and collect all its problems."""
     earlier: tuple[Problem, ...] = ()
     try:
-        document = validated(schema.Mapping, merged.data, merged.document)
+        document: Vendor | None = validated(Vendor, merged.data, merged.document)
     except MappingError as error:
         earlier = error.problems
-        rest = remainder(schema.Mapping, merged.data, earlier)
-        if rest is None:
-            return None, earlier
-        document = rest
+        document = remainder(Vendor, merged.data, earlier)
+    if document is None:
+        return None, earlier
     try:
         vendor, found = draft_vendor(document, merged.document.source, merged.overridden)
     except Exception:
         if earlier:
             return None, earlier
         raise
-    further = [placed(problem, merged.document) for problem in found if not follows_from(problem, earlier)]
-    problems = [*earlier, *further]
+    further = (placed(problem, merged.document) for problem in found if not follows_from(problem, earlier))
+    problems = (*earlier, *further)
     if any(problem.path[:1] in {("keys",), ("variables",)} for problem in problems):
         # What a form lacks may be what such a key would define.
-        problems = [problem for problem in problems if problem.path[:1] != ("forms",) or len(problem.path) > _FORM]
-    return vendor, tuple(problems)
+        problems = tuple(each for each in problems if each.path[:1] != ("forms",) or len(each.path) > _FORM)
+    return vendor, problems
 
 
 def probed(prepared: Prepared, vendor: Vendor, largest_card: int) -> tuple[Problem, ...]:
@@ -180,26 +178,31 @@ def build_policy(documents: Iterable[Document], settings: Document | None = None
     Raises:
         MappingError: all problems of each document, and of all documents together.
     """
-    drafts = [(document, drafted(document)) for document in documents]
-    problems = [problem for _, (_, found) in drafts for problem in found]
-    partial = partial or any(prepared is None for _, (prepared, _) in drafts)
-    faulty = {prepared.vendor.name for _, (prepared, found) in drafts if prepared is not None and found}
-    own = _by_vendor([(document, prepared) for document, (prepared, _) in drafts], problems)
+    drafts = [(document, *drafted(document)) for document in documents]
+    problems = [problem for *_, found in drafts for problem in found]
+    partial = partial or any(prepared is None for _, prepared, _ in drafts)
+    own = _by_vendor(drafts, problems)
     chosen, wrong = _drafted_settings(settings)
     problems += wrong
     policy, contradicting = (None, []) if chosen is None else _combined(own, chosen, settings, calm=bool(problems))
-    problems += [problem for problem in contradicting if not (partial and problem.path and problem.path[0] in _NAMING)]
-    problems += _all_probed({name: each for name, each in own.items() if name not in faulty}, policy)
+    problems += [problem for problem in contradicting if not (partial and _names_vendors(problem))]
+    faulty = {prepared.vendor.name for _, prepared, found in drafts if prepared is not None and found}
+    problems += _all_probed(own, faulty, policy)
     if problems or policy is None:
         raise MappingError(problems)
     return policy
 
 
-def _all_probed(own: Mapping[str, Prepared], policy: Policy | None) -> Iterator[Problem]:
+def _names_vendors(problem: Problem) -> bool:
+    return _NAMING.issuperset(problem.path[:1] or ("",))
+
+
+def _all_probed(own: Mapping[str, Prepared], faulty: Collection[str], policy: Policy | None) -> Iterator[Problem]:
     """Probe documents; the built-in ones are not: the tests do that."""
     largest = MOST_MEMORY if policy is None else policy.largest_card
     for name, prepared in own.items():
-        yield from probed(prepared, prepared.vendor if policy is None else policy.vendors[name], largest)
+        if name not in faulty:
+            yield from probed(prepared, prepared.vendor if policy is None else policy.vendors[name], largest)
 
 
 def _combined(
@@ -216,10 +219,12 @@ def _combined(
         raise MappingError([_internal_error(error, own, settings)]) from error
 
 
-def _by_vendor(drafts: Iterable[tuple[Document, Prepared | None]], problems: list[Problem]) -> dict[str, Prepared]:
+def _by_vendor(
+    drafts: Iterable[tuple[Document, Prepared | None, object]], problems: list[Problem]
+) -> dict[str, Prepared]:
     """Return the prepared documents by vendor; add a problem for each second document of one vendor."""
     found: dict[str, Prepared] = {}
-    for document, prepared in drafts:
+    for document, prepared, _ in drafts:
         first = prepared and found.setdefault(prepared.vendor.name, prepared)
         if first and prepared and first is not prepared:
             message = f"vendor {prepared.vendor.name!r} is already described by {first.merged.document.source}"

@@ -198,34 +198,27 @@ def _parse_span(text: str) -> Span:
     match = _SPAN.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a set of numbers such as `5..100 by 5`, `1..` or `[2, 4, 8]`")
-    if any(Fraction(match[part] or 0) > MAX_VALUE for part in ("low", "high", "step")):
+    numbers = {
+        part: simplest(Fraction(number)) for part, number in match.groupdict().items() if number and part != "dots"
+    }
+    if max(numbers.values()) > MAX_VALUE:
         raise ValueError(f"{text!r} is more than any resource can hold (2^63 - 1)")
-    low = simplest(Fraction(match["low"]))
-    if match["dots"] is None:
-        high: Number | None = low
-    else:
-        high = None if match["high"] is None else simplest(Fraction(match["high"]))
-    step = None if match["step"] is None else simplest(Fraction(match["step"]))
+    low, step = numbers["low"], numbers.get("step")
+    high = low if match["dots"] is None else numbers.get("high")
     if step == 0 or (high is not None and high < low):
         raise ValueError(f"{text!r} contains no number")
     return Span(low, high, step)
 
 
-MAX_EXPRESSION: Final = 256
-"""The longest expression of a document."""
-
+MAX_EXPRESSION: Final = 256  # the longest expression of a document
 MAX_KEY: Final = 253 + 1 + 63
 """The longest name of a label, annotation or resource: the API server stores no pod with a longer one."""
 
 MAX_STEPS: Final = 500
 """The most instructions of an expression: in the worst case it takes one step for each instruction and character."""
 
-MAX_WHOLE: Final = 20_000
-"""The same for a composed expression, which may contain lists of names."""
-
-_BYTES: Final = 8 * 1024 * 1024
-"""The memory in bytes for compiling and using one expression: the default of RE2."""
-
+MAX_WHOLE: Final = 20_000  # the same for a composed expression, which may contain lists of names
+_BYTES: Final = 8 * 1024 * 1024  # the memory in bytes for compiling and using one expression: the default of RE2
 _PLACES: Final = {"^", "$", *(rf"\{letter}" for letter in "AzbB")}
 _UNREAD: Final = {r"\C", r"\Q", r"\E"}
 _SIGN: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*+\]|\(\?:?|[$^]", re.DOTALL)

@@ -10,7 +10,7 @@ import click
 from webhook.cli.manifests.cases import Expectation
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict import API_VERSION
-from webhook.mapping.model.schema import Mapping as MappingDocument
+from webhook.mapping.model.vendor import Vendor
 
 BASE: Final = f"https://{API_VERSION.partition('/')[0]}/schemas/{API_VERSION.partition('/')[2]}"
 """The beginning of each ``$id``, a name that nothing has to be found at."""
@@ -25,7 +25,7 @@ _EXTENDS: Final = {
 
 def mapping_json_schema() -> dict[str, Any]:
     """Return the schema (JSON Schema 2020-12) of a mapping in a ConfigMap or file."""
-    whole = MappingDocument.model_json_schema(by_alias=True)
+    whole = Vendor.model_json_schema(by_alias=True)
     parts = whole.pop("$defs")
     changed = {f"{name}Changes": _changes(part) for name, part in copy.deepcopy(parts).items()}
     extending = _changes(copy.deepcopy(whole))

@@ -12,6 +12,7 @@ from webhook.cli.manifests.files import yaml_text
 from webhook.cli.options import PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
 from webhook.cli.terminal import columns, json_text, prose
+from webhook.explanation.names import counts_parts
 from webhook.mapping.document.problem import FieldPath, nearest_known, path_text
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model.keys import Key
@@ -168,7 +169,7 @@ def _unit(vendor: Vendor, key: Key) -> str:
     if key.kind != "amount":
         return ""
     if "devices" in key.dimensions:
-        counted = "a part of one device" if vendor.counts_parts(key) else ""
+        counted = "a part of one device" if counts_parts(vendor, key) else ""
         return counted if unconfigured_size(vendor) is None else "a device whose size is to be configured"
     others = " and ".join(repr(form.name) for form in vendor.forms if form.keys[key.name].total != key.total)
     together = ", together" if key.total else ""

@@ -36,8 +36,8 @@ from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict import API_VERSION, Strict
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import EXTENDS
-from webhook.mapping.model import schema
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
 from webhook.pod import Pod
 from webhook.reasons import Finding, Reason
 from webhook.workloads import workloads_of
@@ -176,7 +176,7 @@ def _fields(model: type[Strict]) -> list[str]:
 
 
 _SETTINGS: Final = _fields(Settings)
-_MAPPING: Final = [EXTENDS, *_fields(schema.Mapping)]
+_MAPPING: Final = [EXTENDS, *_fields(Vendor)]
 
 
 @dataclass(frozen=True)

@@ -100,9 +100,8 @@ class _Reader(Walker):
     """Builds documents, and ends at the first mistake."""
 
     def __init__(self, stream: Iterator[events.Event], source: str, most: int) -> None:
-        super().__init__(stream)
+        super().__init__(stream, source)
         self.warnings: list[Problem] = []
-        self._source = source
         self._most = most
         self._anchors: dict[str, tuple[Any, int, int]] = {}
         self._nodes = self._characters = self._expanded = 0

@@ -84,7 +84,7 @@ def read_template(spec: object, vendors: Iterable[Vendor]) -> ClaimRead | None:
         return None
     classes = {request.exactly.device_class_name for request in devices.requests}
     for vendor in vendors:
-        claim = vendor.document.claim
+        claim = vendor.claim
         if claim is None or not classes or not classes <= {claim.device_class, claim.whole_class}:
             continue
         if not _of_known_devices(claim, devices):

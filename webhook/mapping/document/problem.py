@@ -5,9 +5,9 @@ MappingError            a document is invalid, or several contradict each other
 """
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from webhook.text import without_middle
@@ -40,8 +40,7 @@ def path_text(path: FieldPath) -> str:
     )
 
 
-_BEGINNING: Final = 3
-"""The fewest characters of a name that count as the beginning of a longer one."""
+_BEGINNING: Final = 3  # the fewest characters of a name that count as the beginning of a longer one
 
 
 def nearest_known(name: str, known: Iterable[str], aliases: Iterable[str] = ()) -> str:
@@ -62,21 +61,27 @@ class MappingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problems:
-    """Collects the problems of one document: compilation continues after each, so that all are reported at once."""
+    """Collects the problems of a part of a document: compilation continues after each, so that all are reported at once."""
 
     found: list[Problem] = field(default_factory=list)
+    path: FieldPath = ()
+
+    def at(self, *path: str | int) -> "Problems":
+        """Return what collects those of a part of this part."""
+        return Problems(self.found, (*self.path, *path))
 
     def add(self, path: FieldPath, message: str, hint: str | None = None) -> None:
-        """Add a problem."""
-        self.found.append(Problem(message, path, hint))
+        """Add a problem of what is at a path in the part."""
+        self.found.append(Problem(message, (*self.path, *path), hint))
 
-    def extend(self, problems: Iterable[Problem], *path: str | int) -> None:
-        """Add the problems of a part of the document, which is at a path."""
-        self.found.extend(replace(problem, path=(*path, *problem.path)) for problem in problems)
+    def when(self, wrong: object, path: FieldPath | str, message: str, hint: str | None = None) -> None:
+        """Add a problem if something is wrong."""
+        if wrong:
+            self.add((path,) if isinstance(path, str) else path, message, hint)
 
-    def unknown(self, path: FieldPath, kind: str, name: str, known: Iterable[str]) -> None:
-        """Add the problem of a name that none of these has."""
-        self.add(path, f"no {kind} is called {name!r}", f"{kind}s are {', '.join(known)}")
+    def unknown(self, path: FieldPath, kind: str, name: str, known: Collection[str]) -> None:
+        """Add a problem if none of these has the name."""
+        self.when(name not in known, path, f"no {kind} is called {name!r}", f"{kind}s are {', '.join(known)}")
 
     def parsed(self, path: FieldPath, written: Any, parse: Callable[[Any], T]) -> T | None:
         """Parse what is written; None if that is nothing, or no such value."""

@@ -27,9 +27,7 @@ from webhook.request import MAX_DEVICES
 VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", max_length=MAX_KEY)]
 """The name of an environment variable, as the API server accepts it."""
 
-BareDevices: TypeAlias = Literal["whole", "share"]
-"""What a count of devices alone requests."""
-
+BareDevices: TypeAlias = Literal["whole", "share"]  # what a count of devices alone requests
 ValidationSubject: TypeAlias = Literal["pods", "ephemeralContainers", "workloads", "updates", "configMaps"]
 """What the validating webhook looks at."""
 
@@ -91,8 +89,7 @@ class WorkloadKind(Strict):
     )
 
 
-TEMPLATES: Final = 256
-"""The default of `templates_per_namespace`: most teams have a dozen different requests."""
+TEMPLATES: Final = 256  # the default of `templates_per_namespace`: most teams have a dozen different requests
 
 
 class Settings(Strict):

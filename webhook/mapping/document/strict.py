@@ -29,29 +29,17 @@ from webhook.mapping.notation import (
 from webhook.quantity import Number
 from webhook.request import Cores, Memory, Percent, Size
 
-FEW: Final = 32
-"""The longest list or map with a handful of entries."""
-
-SOME: Final = 64
-"""The longest list of forms and the like: each is tried with every key."""
-
-MANY: Final = 512
-"""The longest list or map that may be long, such as the names of slices."""
-
-MOST: Final = 2**63 - 1
-"""The largest number: Kubernetes counts in an int64."""
-
+FEW: Final = 32  # the longest list or map with a handful of entries
+SOME: Final = 64  # the longest list of forms and the like: each is tried with every key
+MANY: Final = 512  # the longest list or map that may be long, such as the names of slices
+MOST: Final = 2**63 - 1  # the largest number: Kubernetes counts in an int64
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]
 """The name of a vendor, a hardware family, a guard list or a namespace."""
 
-Short: TypeAlias = Annotated[str, Field(max_length=63)]
-"""A name within a document or a pod."""
-KeyText: TypeAlias = Annotated[str, Field(max_length=MAX_KEY)]
-"""A key, or a pattern of keys."""
-Long: TypeAlias = Annotated[str, Field(max_length=1024)]
-"""A sentence, a path or a value."""
-WrittenExpression: TypeAlias = Annotated[str, Field(max_length=MAX_EXPRESSION)]
-"""A regular expression, as RE2 reads it."""
+Short: TypeAlias = Annotated[str, Field(max_length=63)]  # a name within a document or a pod
+KeyText: TypeAlias = Annotated[str, Field(max_length=MAX_KEY)]  # a key, or a pattern of keys
+Long: TypeAlias = Annotated[str, Field(max_length=1024)]  # a sentence, a path or a value
+WrittenExpression: TypeAlias = Annotated[str, Field(max_length=MAX_EXPRESSION)]  # a regular expression, as RE2 reads it
 
 
 def refused(message: str, hint: str | None = None) -> PydanticCustomError:
@@ -152,8 +140,7 @@ _LABEL: Final = (
     r"^(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
     r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 )
-_MAX_DOMAIN: Final = 253
-"""Characters of a DNS name; a pattern without look-ahead cannot limit them as a whole."""
+_MAX_DOMAIN: Final = 253  # characters of a DNS name; a pattern without look-ahead cannot limit them as a whole
 
 
 def _domain_fits(key: str) -> str:
@@ -173,9 +160,7 @@ LabelValue: TypeAlias = Annotated[
 """The value of a label."""
 
 _DNS: Final = r"^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$"
-DomainName: TypeAlias = Annotated[str, Field(pattern=_DNS, max_length=63)]
-"""The name of a driver or of a device class."""
-
+DomainName: TypeAlias = Annotated[str, Field(pattern=_DNS, max_length=63)]  # the name of a driver or of a device class
 Belonging: TypeAlias = Annotated[str, Field(max_length=MAX_KEY, pattern=r"^(?:[^={}]+|[^=*{}]+=[^=*{}]*)$")]
 """A name with ``*`` for any text, or ``key=value`` of a node."""
 
@@ -185,8 +170,7 @@ def texts(written: Texts | None) -> tuple[str, ...]:
     return (written,) if isinstance(written, str) else tuple(written or ())
 
 
-API_VERSION: Final = "vgpu-webhook.io/v1alpha1"
-"""The version of mappings and settings, and of documents that name none."""
+API_VERSION: Final = "vgpu-webhook.io/v1alpha1"  # the version of mappings and settings, and of documents that name none
 
 
 def told(description: str | None = None, default: Any = None, **bounds: Any) -> Any:

@@ -9,12 +9,10 @@ Stricter than the core schema of YAML 1.2:
 - Keys are text (``1:`` is the key "1") and unique. Tags, merge keys, anchors and aliases (nine lines make a billion
   laughs), deep nesting, and more than `MAX_BYTES` are errors.
 
-`Walker` makes data of a parser's events, with the line of every key and element; a dialect, such as that of manifests, says
-what the events mean.
+`Walker` makes data of a parser's events, with the line of every key and element; the dialect of manifests is another one.
 """
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -39,60 +37,6 @@ def line_of(event: events.Event) -> int:
     return 1 if event.start_mark is None else int(event.start_mark.line) + 1
 
 
-class Walker(ABC):
-    """Builds documents from events; what a dialect permits, reads and reports is in its subclass."""
-
-    def __init__(self, stream: Iterator[events.Event]) -> None:
-        self.lines: dict[FieldPath, int] = {}
-        self._stream = stream
-
-    def documents(self) -> Iterator[tuple[Any, dict[FieldPath, int]]]:
-        """Yield each document with its lines; one without content is None."""
-        for event in self._stream:
-            if isinstance(event, events.DocumentStartEvent):
-                self.lines = {}
-                yield self.node(next(self._stream), ()), self.lines
-
-    def node(self, event: events.Event, path: FieldPath) -> Any:
-        """Build the value that begins with an event."""
-        self.lines.setdefault(path, line_of(event))
-        self.check(event, path)
-        if isinstance(event, events.AliasEvent):
-            return self.alias(event)
-        return self.scalar(event, path) if isinstance(event, events.ScalarEvent) else self.content(event, path)
-
-    def content(self, event: events.Event, path: FieldPath) -> Any:
-        """Build the list or mapping that begins with an event."""
-        if isinstance(event, events.SequenceStartEvent):
-            elements: list[Any] = []
-            while not isinstance(event := next(self._stream), events.SequenceEndEvent):
-                elements.append(self.node(event, (*path, len(elements))))
-            return elements
-        values: dict[str, Any] = {}
-        while not isinstance(event := next(self._stream), events.MappingEndEvent):
-            key = self.key(event, path, values)
-            if key is not None:
-                self.lines[*path, key] = line_of(event)
-                values[key] = self.node(next(self._stream), (*path, key))
-        return values
-
-    @abstractmethod
-    def check(self, event: events.Event, path: FieldPath) -> None:
-        """Report an event that the dialect does not permit as a value."""
-
-    @abstractmethod
-    def key(self, event: events.Event, path: FieldPath, values: Mapping[str, Any]) -> str | None:
-        """Return a key of a mapping that has these values so far; None if it was read with its value."""
-
-    @abstractmethod
-    def scalar(self, event: events.ScalarEvent, path: FieldPath) -> Any:
-        """Return a value."""
-
-    @abstractmethod
-    def alias(self, event: events.AliasEvent) -> Any:
-        """Return the value of an alias."""
-
-
 def syntax_problem(error: yaml.YAMLError, text: str, source: str) -> Problem:
     """Return the problem of a text that is not YAML, with its line."""
     if isinstance(error, yaml.reader.ReaderError):
@@ -109,15 +53,9 @@ def syntax_problem(error: yaml.YAMLError, text: str, source: str) -> Problem:
 MAX_BYTES: Final = 1024 * 1024
 """The longest text in bytes: the limit of a ConfigMap (``MaxSecretSize`` of the API server)."""
 
-MAX_DEPTH: Final = 32
-"""The deepest nesting; the schema needs seven levels."""
-
-MAX_DIGITS: Final = 40
-"""The longest whole number, as for quantities; Python itself raises above 4300 digits."""
-
-MAX_PROBLEMS: Final = 20
-"""The most problems that are reported for one text."""
-
+MAX_DEPTH: Final = 32  # the deepest nesting; the schema needs seven levels
+MAX_DIGITS: Final = 40  # the longest whole number, as for quantities; Python itself raises above 4300 digits
+MAX_PROBLEMS: Final = 20  # the most problems that are reported for one text
 _CONSTANTS: Final[Mapping[str, bool | None]] = {"true": True, "false": False, "null": None, "~": None, "": None}
 _AMBIGUOUS: Final = {
     **dict.fromkeys(("yes", "on", "y", "true"), "true"),
@@ -151,7 +89,7 @@ def parse(text: str, source: str) -> list[Document]:
 
 
 def _parsed(text: str, source: str) -> list[Document]:
-    reader = _Reader(events_of(text), source)
+    reader = Walker(events_of(text), source)
     try:
         if len(text.encode()) > MAX_BYTES:
             raise MappingError([Problem(f"longer than {MAX_BYTES // 1024} KiB", source=source, line=1)])
@@ -170,13 +108,44 @@ class _TooMany(Exception):  # noqa: N818  (not an error: it ends the reading)
     """`MAX_PROBLEMS` have been found."""
 
 
-class _Reader(Walker):
-    """Builds documents, and collects what is wrong."""
+class Walker:
+    """Builds documents from events, and collects what is wrong; another dialect reads and reports in methods of its own."""
 
     def __init__(self, stream: Iterator[events.Event], source: str) -> None:
-        super().__init__(stream)
+        self.lines: dict[FieldPath, int] = {}
         self.problems: list[Problem] = []
+        self._stream = stream
         self._source = source
+
+    def documents(self) -> Iterator[tuple[Any, dict[FieldPath, int]]]:
+        """Yield each document with its lines; one without content is None."""
+        for event in self._stream:
+            if isinstance(event, events.DocumentStartEvent):
+                self.lines = {}
+                yield self.node(next(self._stream), ()), self.lines
+
+    def node(self, event: events.Event, path: FieldPath) -> Any:
+        """Build the value that begins with an event."""
+        self.lines.setdefault(path, line_of(event))
+        self.check(event, path)
+        if isinstance(event, events.AliasEvent):
+            return self.alias(event)
+        return self.scalar(event, path) if isinstance(event, events.ScalarEvent) else self.content(event, path)
+
+    def content(self, event: events.Event, path: FieldPath) -> Any:
+        """Build the list or mapping that begins with an event."""
+        if isinstance(event, events.SequenceStartEvent):
+            elements: list[Any] = []
+            while not isinstance(event := next(self._stream), events.SequenceEndEvent):
+                elements.append(self.node(event, (*path, len(elements))))
+            return elements
+        values: dict[str, Any] = {}
+        while not isinstance(event := next(self._stream), events.MappingEndEvent):
+            key = self.key(event, path, values)
+            if key is not None:
+                self.lines[*path, key] = line_of(event)
+                values[key] = self.node(next(self._stream), (*path, key))
+        return values
 
     def read(self) -> Iterator[Document]:
         """Read all documents; add what is wrong to `problems`."""
@@ -189,14 +158,14 @@ class _Reader(Walker):
                     self._report("the document is not a mapping of keys", (), lines[()], hint=hint)
 
     def check(self, event: events.Event, path: FieldPath) -> None:
-        """Report anchors, aliases, tags and deep nesting."""
+        """Report an event that the dialect does not permit as a value: anchors, aliases, tags and deep nesting."""
         line = line_of(event)
         self._check_features(event, path, line)
         if isinstance(event, events.CollectionStartEvent) and len(path) >= MAX_DEPTH:
             self._report(f"nested deeper than {MAX_DEPTH} levels", path[:3], line)
             raise _TooMany
 
-    def key(self, event: events.Event, path: FieldPath, values: Mapping[str, Any]) -> str:
+    def key(self, event: events.Event, path: FieldPath, values: Mapping[str, Any]) -> str | None:
         """Return a key, or ``?`` for what cannot be one: its content is dropped, and the next node is its value."""
         line = line_of(event)
         self._check_features(event, path, line)
@@ -221,7 +190,7 @@ class _Reader(Walker):
     def alias(self, event: events.AliasEvent) -> None:
         """Return nothing: aliases are reported."""
 
-    def scalar(self, event: events.ScalarEvent, path: FieldPath) -> str | int | bool | None:
+    def scalar(self, event: events.ScalarEvent, path: FieldPath) -> str | float | bool | None:
         """Return a value; report one that parsers read differently."""
         text, line = str(event.value), line_of(event)
         if not _plain(event):

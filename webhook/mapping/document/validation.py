@@ -24,12 +24,8 @@ from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.text import without_middle
 
 Model = TypeVar("Model", bound=Strict)
-
-_RENAMED: Final = {"largestCard": "largestDevice"}
-"""Settings of before with their present names."""
-
-_RANGE: Final = 2
-"""The length of a list [least, most]."""
+_RENAMED: Final = {"largestCard": "largestDevice"}  # settings of before with their present names
+_RANGE: Final = 2  # the length of a list [least, most]
 
 _WANTED: Final = {
     "list_type": "a list",
@@ -41,13 +37,9 @@ _WANTED: Final = {
 }
 """By type of error: what has to be written."""
 
-_MEANT: Final = "did you mean `{}`?"
-"""The hint about a misspelled key: then it is told once, and not as a missing one."""
-
+_MEANT: Final = "did you mean `{}`?"  # the hint about a misspelled key: then it is told once, and not as a missing one
 _MISSING: Final = "the key {!r} is missing"
-
-MAX_ERRORS: Final = 100
-"""The most errors of one document that are processed: each is compared with all others."""
+MAX_ERRORS: Final = 100  # the most errors of one document that are processed: each is compared with all others
 
 
 def validated(model: type[Model], data: Mapping[str, Any], document: Document) -> Model:
@@ -87,8 +79,10 @@ def remainder(model: type[Model], data: Mapping[str, Any], problems: Sequence[Pr
             path = path[:-1]
         node: Any = rest
         for part in path[:-1]:
-            known = part in node if isinstance(node, dict) else isinstance(node, list) and part in range(len(node))
-            node = node[part] if known else None
+            try:
+                node = node[part]
+            except (KeyError, IndexError, TypeError):
+                node = None
         if path and isinstance(node, dict):
             node.pop(path[-1], None)
     try:
@@ -119,7 +113,7 @@ def _relevant(errors: list[ErrorDetails], data: Mapping[str, Any]) -> list[tuple
     found: dict[FieldPath, ErrorDetails] = {}
     for error in (*same_type, *errors):
         path = paths[id(error)]
-        deeper = any(len(other) > len(path) and other[: len(path)] == path for other in paths.values())
+        deeper = any(other[: len(path)] == path != other for other in paths.values())
         if not deeper and not any(paths[id(other)][: len(path)] == path for other in same_type if other is not error):
             found.setdefault(path, error)
     return list(found.items())

@@ -7,15 +7,13 @@ knows the request, ensures that.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from typing import Final
 
 from webhook.mapping.document.guard import KEPT_PLACES, PLACES, TRUE_LIKE, Guard, GuardPlace, ValueSource
-from webhook.mapping.document.problem import Problem, Problems, nearest_known
-from webhook.mapping.document.validation import GuardList, guard_lists
+from webhook.mapping.document.problem import Problems, nearest_known
+from webhook.mapping.document.validation import guard_lists
 from webhook.mapping.model.shim import (
     KEPT_LIBRARY_PATH,
     LD_LIBRARY_PATH,
@@ -44,22 +42,19 @@ _SPELLINGS: Final[Mapping[GuardPlace, tuple[re.Pattern[str], str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """The rules of a vendor; made by `compile_guards` only.
+    """The rules of a vendor, made by `compile_guards` only: the first that catches a key decides, so exceptions come first.
 
-    Attributes:
-        rules: in the order of the document: the first that catches a key decides, so exceptions (``allow``) come first.
-        marks, anywhere: texts of which undecoded JSON contains one if it has a guarded mount, or a variable of a rule for any
-            container of a pod with a share: parts of names, or an escape, which may hide any; empty without such rules.
-        unseen: the variables that are denied or removed, and that nothing of the shim's comes before, if they come from
-            ``envFrom``; those of rules with `whole` first.
+    `marks` and `anywhere` are texts of which undecoded JSON contains one if it has a guarded mount, or a variable of a rule
+    for any container of a pod with a share: parts of names, or an escape, which may hide any; empty without such rules.
     """
 
     rules: tuple[Guard, ...]
     places: Mapping[GuardPlace, NameSet]  # what the rules list, for each place that has any
     marks: tuple[bytes, ...]
     anywhere: tuple[bytes, ...]
+    # The variables that are denied or removed, and that nothing of the shim's comes before, if they come from ``envFrom``.
     unseen: tuple[str, ...]
-    unseen_beside_whole: int  # the number of these
+    unseen_beside_whole: int  # the number of these that are of rules with `whole`: they stand first
 
     def guarded(self, name: str, place: GuardPlace = "env") -> bool:
         """Return whether a rule lists this variable, annotation, label or path."""
@@ -80,13 +75,13 @@ class Guards:
         For `whole` devices only rules with `whole` hold; if an `other` container has the share, only those with `anywhere`.
         """
         rules = (rule for rule in self.rules if rule.place == place and name in rule.listed)
-        held = (rule for rule in rules if (rule.whole or not whole) and (rule.anywhere or not other))
+        held = (rule for rule in rules if rule.whole >= whole and rule.anywhere >= other)
         return next((rule for rule in held if rule.catches(value, source)), None)
 
     def meant(self, path: str, *, whole: bool) -> Guard | None:
         """Return the first rule that may catch what is at a path that leads elsewhere than it says, by a part of its text."""
         rules = (rule for rule in self.rules if rule.place == "mount" and rule.action != "allow")
-        held = (rule for rule in rules if rule.whole or not whole)
+        held = (rule for rule in rules if rule.whole >= whole)
         return next((rule for rule in held if any(mark.decode() in path for mark in rule.marks)), None)
 
     def hides(self, name: str, value: str | None) -> bool:
@@ -98,136 +93,120 @@ class Guards:
 
 def compile_guards(models: Sequence[Guard], shim: Shim | None, problems: Problems) -> Guards:
     """Compile the guard of a document; the result is usable only without problems."""
-    lists = guard_lists()
     rules: list[Guard] = []
+    places: dict[GuardPlace, NameSet] = {}
     for index, written in enumerate(models):
-        found = [*_list_problems(written, lists)]
-        for rule in () if found else (written,) if written.named is None else lists[written.named].guard:
+        here = problems.at("guard", index)
+        for rule in _listed(written, here):
             rules.append(rule)
-            found += [*_rule_problems(rule)] or _shim_problems(rule, shim)
-        problems.extend(found, "guard", index)
-    listed = {place: [rule.listed for rule in rules if rule.place == place] for place in PLACES}
-    places = {place: reduce(or_, sets) for place, sets in listed.items() if sets}
+            _check_rule(rule, shim, here)
+            places[rule.place] = places.get(rule.place, NameSet()) | rule.listed
     marks = {mark for rule in rules for mark in rule.marks}
-    names = {max(name.split("*"), key=len).encode() for rule in rules if rule.anywhere for name in rule.names}
+    anywhere = [name for rule in rules if rule.anywhere for name in rule.names]
+    names = {max(name.split("*"), key=len).encode() for name in anywhere}
     unseen = _unseen(rules, shim, whole=True)
-    beside_share = [name for name in _unseen(rules, shim, whole=False) if name not in unseen]
-    return Guards(tuple(rules), places, _with_escape(marks), _with_escape(names), (*unseen, *beside_share), len(unseen))
+    both = dict.fromkeys((*unseen, *_unseen(rules, shim, whole=False)))
+    return Guards(tuple(rules), places, _with_escape(marks), _with_escape(names), tuple(both), len(unseen))
 
 
 def _unseen(rules: Sequence[Guard], shim: Shim | None, *, whole: bool) -> tuple[str, ...]:
     """The variables of rules that ``envFrom`` could set: an entry of `env`, such as each of the shim's, comes before it."""
-    written = NameSet.of(() if shim is None or shim.document.mode == "plugin" else shim.names)
-    names = [
-        name
-        for rule in rules
-        if rule.place == "env" and rule.whole == whole and rule.sources is None
-        if rule.action in {"deny", "strip"}
-        for name in rule.names
-    ]
-    return tuple(name for name in dict.fromkeys(names) if name not in written)
+    written = NameSet.of(() if shim is None or shim.mode == "plugin" else shim.names)
+    held = [rule for rule in rules if (rule.place, rule.whole, rule.sources) == ("env", whole, None)]
+    names = dict.fromkeys(name for rule in held if rule.action in {"deny", "strip"} for name in rule.names)
+    return tuple(name for name in names if name not in written)
 
 
 def _with_escape(marks: Collection[bytes]) -> tuple[bytes, ...]:
     return (b"\\", *sorted(marks)) if marks else ()
 
 
-def guards_own_keys(guards: Guards, keys: Mapping[GuardPlace, Sequence[str]]) -> Iterator[Problem]:
-    """Report guarded keys that the vendor itself writes into pods: a second pass would deny the first."""
-    for place, names in keys.items():
-        for name in names:
-            if guards.guarded(name, place):
-                message = f"the {place} {name} is guarded, but the mapping itself reads or writes it"
-                yield Problem(message, ("guard",), "remove it; to deny values of a key, write a form with `deny`")
-
-
-def guards_own_class(guards: Guards, runtime_class: str | None) -> Iterator[Problem]:
-    """Report that the guard denies the runtime class that the mapping itself writes."""
-    if runtime_class and guards.catch("runtimeClassName", runtime_class, place="field") is not None:
-        message = f"the runtimeClassName {runtime_class} is guarded, but the mapping itself writes it"
-        yield Problem(message, ("guard",), "remove one of them")
-
-
-def _list_problems(model: Guard, lists: Mapping[str, GuardList]) -> Iterator[Problem]:
-    """Report what is wrong with the kind of an entry: one place with its names, or a reference to a list."""
+def _listed(model: Guard, problems: Problems) -> Sequence[Guard]:
+    """Return the rules of an entry, which has one place with its names, or refers to a list; none if it is wrong."""
+    lists = guard_lists()
+    places = [f"`{place}`" for place in PLACES if getattr(model, place) is not None]
     if model.named is None:
-        places = [place for place in PLACES if getattr(model, place) is not None]
-        if not places:
-            yield Problem("has neither `env` nor `list`", (), "write the variable's name, or that of a built-in list")
-        elif len(places) > 1:
-            written = " and ".join(f"`{place}`" for place in places)
-            yield Problem(f"has {written}", (), "write an entry for each")
-    elif model.model_fields_set != {"named"}:
+        hint = "write the variable's name, or that of a built-in list"
+        problems.when(not places, (), "has neither `env` nor `list`", hint)
+        problems.when(places[1:], (), f"has {' and '.join(places)}", "write an entry for each")
+        return [model] * (len(places) == 1)
+    if model.model_fields_set != {"named"}:
         hint = "write exceptions as an entry before it: the first entry that catches a key decides"
-        yield Problem("an entry with `list` has no other keys", (), hint)
-    elif model.named not in lists:
-        yield Problem(f"no list is called {model.named!r}", ("list",), nearest_known(model.named, lists))
+        problems.add((), "an entry with `list` has no other keys", hint)
+    elif model.named in lists:
+        return lists[model.named].guard
+    else:
+        problems.add(("list",), f"no list is called {model.named!r}", nearest_known(model.named, lists))
+    return ()
 
 
-def _rule_problems(rule: Guard) -> Iterator[Problem]:
-    if [rule.lifts is None, rule.unless is None, rule.source is None].count(False) != 1:
-        hint = "write `lifts: truthy`, `lifts: [values]`, `unless: [values]` or `from: {configMapKeyRef: name}`"
-        yield Problem("has not exactly one of `lifts`, `unless` and `from`", (), hint)
-    if rule.hides and (rule.place != "env" or not rule.harmless):
-        yield Problem("no value hides devices", ("hides",), "write the values in `unless`, of variables")
-    if rule.anywhere and rule.place != "env":
-        yield Problem("only variables are guarded anywhere", ("anywhere",), "remove it")
-    if rule.lifts == []:
-        yield Problem("an empty list catches nothing", ("lifts",), "write `unless: []` to catch every value")
-    if rule.place in KEPT_PLACES and rule.action == "strip":
-        yield Problem(f"a {rule.place} is never removed", ("action",), "write `deny`, `warn` or `allow`")
-    if rule.place in {"mount", "hostPath"} and (rule.lifts is not None or rule.unless):
-        remedy = "write `unless: []`, which catches every mount" + (", or `from`" if rule.place == "mount" else "")
-        yield Problem("a mount has no value", (rule.place,), remedy)
-    yield from _source_problems(rule)
-    pattern, what, hint = _SPELLINGS[rule.place]
+def _check_rule(rule: Guard, shim: Shim | None, problems: Problems) -> None:
+    found, place = len(problems.found), rule.place
+    hint = "write `lifts: truthy`, `lifts: [values]`, `unless: [values]` or `from: {configMapKeyRef: name}`"
+    one = [rule.lifts, rule.unless, rule.source].count(None) == 2  # noqa: PLR2004  (of three)
+    problems.when(not one, (), "has not exactly one of `lifts`, `unless` and `from`", hint)
+    hides = place == "env" and rule.harmless
+    problems.when(
+        rule.hides and not hides, "hides", "no value hides devices", "write the values in `unless`, of variables"
+    )
+    problems.when(rule.anywhere and place != "env", "anywhere", "only variables are guarded anywhere", "remove it")
+    hint = "write `unless: []` to catch every value"
+    problems.when(rule.lifts == [], "lifts", "an empty list catches nothing", hint)
+    kept = place in KEPT_PLACES and rule.action == "strip"
+    problems.when(kept, "action", f"a {place} is never removed", "write `deny`, `warn` or `allow`")
+    hint = "write `unless: []`, which catches every mount" + (", or `from`" if place == "mount" else "")
+    valued = place in {"mount", "hostPath"} and (rule.lifts is not None or rule.unless)
+    problems.when(valued, place, "a mount has no value", hint)
+    _check_source(rule, problems)
+    pattern, what, hint = _SPELLINGS[place]
     for name in rule.names:
-        if pattern.fullmatch(name) is None or not (name.strip("/*") or name == "/"):
-            yield Problem(f"{name!r} is not a name or pattern of {what}", (rule.place,), hint)
+        spelled = pattern.fullmatch(name) is not None and (name == "/" or name.strip("/*"))
+        problems.when(not spelled, place, f"{name!r} is not a name or pattern of {what}", hint)
+    if shim is not None and rule.sources is None and place in _OF_SHIM and len(problems.found) == found:
+        _OF_SHIM[place](rule, shim, problems)
 
 
-def _source_problems(rule: Guard) -> Iterator[Problem]:
+def _check_source(rule: Guard, problems: Problems) -> None:
     if rule.sources is None:
         return
     if rule.place not in {"env", "mount"}:
-        yield Problem(f"only variables and mounts have a source, not a pod's {rule.place}", ("from",), "write `env`")
+        message = f"only variables and mounts have a source, not a pod's {rule.place}"
+        problems.add(("from",), message, "write `env`")
     elif not rule.sources:
-        yield Problem("names no source", ("from",), "write `configMapKeyRef`, `secretKeyRef` or `fieldRef`")
-    elif any((kind == "hostPath") != (rule.place == "mount") for kind in rule.sources):
-        yield Problem("is the source of something else", ("from",), "write `hostPath` for mounts, and only there")
+        problems.add(("from",), "names no source", "write `configMapKeyRef`, `secretKeyRef` or `fieldRef`")
+    else:
+        other = any((kind == "hostPath") != (rule.place == "mount") for kind in rule.sources)
+        problems.when(other, "from", "is the source of something else", "write `hostPath` for mounts, and only there")
 
 
-def _shim_problems(rule: Guard, shim: Shim | None) -> Iterator[Problem]:
-    if shim is None or rule.sources is not None:
-        return
-    deliveries, injects = shim.deliveries, shim.document.mode == "inject"
-    if rule.place == "hostPath":
-        sources = [volume["hostPath"]["path"] for each in deliveries for volume in each.volumes if "hostPath" in volume]
-        for path in sorted(rule.listed.among(sources)):
-            yield Problem(f"the list catches {path}, which the shim itself mounts", ("hostPath",), "remove it")
-    if rule.place == "mount":  # the shim's own mount there is let through, as its own values of variables are
-        paths = {mount["mountPath"] for each in deliveries for mount in each.mounts if injects} - {PRELOAD_FILE}
-        for name, path in ((each, path) for each in rule.names for path in sorted(NameSet.of([each]).among(paths))):
-            message = f"{name} catches {path}, where the shim itself mounts"
-            yield Problem(message, ("mount",), "remove it: another mount there is denied anyway")
-    if rule.place == "env":
-        yield from _variable_problems(rule, shim)
+def _check_folders(rule: Guard, shim: Shim, problems: Problems) -> None:
+    volumes = (volume for delivery in shim.deliveries for volume in delivery.volumes)
+    sources = [volume["hostPath"]["path"] for volume in volumes if "hostPath" in volume]
+    for path in sorted(rule.listed.among(sources)):
+        problems.add(("hostPath",), f"the list catches {path}, which the shim itself mounts", "remove it")
 
 
-def _variable_problems(rule: Guard, shim: Shim) -> Iterator[Problem]:
+def _check_mounts(rule: Guard, shim: Shim, problems: Problems) -> None:
+    """The shim's own mount at the file of preloads is let through, as its own values of variables are."""
+    paths = {path for _, path in shim.mounted} - {PRELOAD_FILE}
+    for name, path in ((each, path) for each in rule.names for path in sorted(NameSet.of([each]).among(paths))):
+        hint = "remove it: another mount there is denied anyway"
+        problems.add(("mount",), f"{name} catches {path}, where the shim itself mounts", hint)
+
+
+def _check_variables(rule: Guard, shim: Shim, problems: Problems) -> None:
     # In these, the shim's part comes before the user's.
     loader = {LD_LIBRARY_PATH, LD_PRELOAD} & shim.names
-    if LD_LIBRARY_PATH in loader:
-        loader.add(KEPT_LIBRARY_PATH)
+    loader |= {KEPT_LIBRARY_PATH} if LD_LIBRARY_PATH in loader else set()
     for pattern in rule.names:
         named = NameSet.of([pattern])
         for name in sorted(named.among(loader)):
             message = f"{pattern} catches {name}, which the shim writes, followed by the user's value"
-            yield Problem(message, ("env",), "remove it: the value of the shim comes first anyway")
+            problems.add(("env",), message, "remove it: the value of the shim comes first anyway")
         for variable in shim.variables:
-            if variable.pattern.replace("*", "0") in named and _catches(rule, variable):
-                message = f"{pattern} catches what the shim itself writes: {variable.name}={variable.template}"
-                yield Problem(message, ("env",), "write `unless: []`, which catches every value but the shim's")
+            caught = variable.pattern.replace("*", "0") in named and _catches(rule, variable)
+            message = f"{pattern} catches what the shim itself writes: {variable.name}={variable.template}"
+            problems.when(caught, "env", message, "write `unless: []`, which catches every value but the shim's")
 
 
 def _catches(rule: Guard, variable: ShimVariable) -> bool:
@@ -236,3 +215,11 @@ def _catches(rule: Guard, variable: ShimVariable) -> bool:
     if lifts is not None:
         return any(map(variable.can_be, lifts))
     return bool(rule.harmless) and variable.template not in (rule.harmless or ())
+
+
+_OF_SHIM: Final[Mapping[GuardPlace, Callable[[Guard, Shim, Problems], None]]] = {
+    "hostPath": _check_folders,
+    "mount": _check_mounts,
+    "env": _check_variables,
+}
+"""By place, the check that a rule does not catch what the shim writes."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from webhook.mapping.document.problem import FieldPath, Problems
+from webhook.mapping.document.problem import Problems
 from webhook.mapping.document.strict import (
     FEW,
     MANY,
@@ -44,12 +44,8 @@ from webhook.mapping.notation import Numbers, literal, parse_numbers
 from webhook.quantity import Number
 from webhook.request import DIMENSIONS, Cores, Dimension, Memory, Request
 
-CONTAINER: Final = "container"
-"""The built-in variable: the name of a container of the pod."""
-
-COUNT: Final = "count"
-"""What a key with `claim` calls the number of devices; any other name is that of a capacity."""
-
+CONTAINER: Final = "container"  # the built-in variable: the name of a container of the pod
+COUNT: Final = "count"  # what a key with `claim` calls the number of devices; any other name is that of a capacity
 PLACEHOLDER: Final = re.compile(r"\{([a-z0-9-]+)\}")
 VALUES: Final = frozenset({"value", "below", "above"})
 """Placeholders of ``deny`` beside keys: the requested number, and the nearest ones that another form accepts."""
@@ -59,9 +55,7 @@ _PART: Final = re.compile(r"\{([a-z][a-z0-9-]*)\}")
 _ATTRIBUTE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 """An attribute of a device, without the domain of its driver: ``k8s.io/api/resource/v1/types.go``, FullyQualifiedName."""
 
-Binding: TypeAlias = tuple[tuple[str, str], ...]
-"""The values of the variables of a name, in the order of the name."""
-
+Binding: TypeAlias = tuple[tuple[str, str], ...]  # the values of the variables of a name, in the order of the name
 KeyPlace: TypeAlias = Literal["resource", "label", "annotation", "nodeSelector", "claim", "borrowed"]
 
 
@@ -93,21 +87,31 @@ class Variable(Strict):
     values: Annotated[list[KeyText], Field(max_length=MANY)] | ValuePattern | None = told(
         "the possible values: a list, or one pattern; beside `rows` further ones, whose content is not known"
     )
-    rows: Annotated[dict[KeyText, Row], Field(max_length=MANY)] | None = told(
-        "the possible values, and what a device of each name contains"
+    table: Annotated[dict[KeyText, Row], Field(max_length=MANY)] | None = told(
+        "the possible values, and what a device of each name contains", alias="rows"
     )
     others: ValuePattern | None = told(
         "pattern of names that may exist: read, with a warning that no known device has them"
     )
     possible: ValuePattern | None = told("pattern of names that a configuration may add: these are no near misses")
-    write: Texts | None = told("the values that may be written; if no key contains the variable, one: the row of all")
+    writable: Texts | None = told(
+        "the values that may be written; if no key contains the variable, one: the row of all", alias="write"
+    )
     model: Texts | None = told("models of the cluster's devices, as in the rows; without it any model is possible")
     why: Long | None = told("why `write` has to be configured, if no key contains the variable")
+
+    if TYPE_CHECKING:
+        name: str
+        rows: Mapping[str, Row]  # by value, for those that the models of the cluster have
+        write: tuple[str, ...]  # the values that may be written
+        everywhere: bool  # the variable is in no name: every device has the size that `write` names
+        models: tuple[str, ...]  # the models of the cluster's devices; empty if not configured
+        of_other_models: Mapping[str, tuple[str, ...]]  # values that none of these has, with the models that have them
 
     @cached_property
     def listed(self) -> tuple[str, ...]:
         """The possible values that can be listed."""
-        return (*(self.values if isinstance(self.values, list) else ()), *(self.rows or ()))
+        return (*(self.values if isinstance(self.values, list) else ()), *(self.table or ()))
 
     @cached_property
     def pattern(self) -> str | None:
@@ -253,8 +257,19 @@ class Key(KeyRule):
         variables: frozenset[str]  # of the names, except the container
         per_container: bool  # the name contains that of a container
         of_container: bool  # it is part of one container: of its resources, or of a claim of its own
-        makes_request: bool  # it makes a container request a GPU; a count in a label or annotation of the pod does not
         capacity: bool  # it is the capacity of a claim, that its driver counts
+
+    @property
+    def read_only(self) -> bool:
+        """Whether a form never writes it."""
+        return self.place == "borrowed" or self.written == "items"
+
+    @cached_property
+    def makes_request(self) -> bool:
+        """Whether it makes a container request a GPU; a count in a label or annotation of the pod does not."""
+        if self.kind == "text":
+            return self.per_container and self.row_of is not None
+        return self.kind == "amount" and (self.of_container or self.per_container)
 
     def spelled(self, binding: Mapping[str, str]) -> str:
         """Return the first spelling with the variables that the other keys of a container bind, else the first one."""
@@ -299,11 +314,6 @@ class Condition:
         """Whether it holds only without the key."""
         return self.absent and not self.present and self.numbers is None and not self.texts
 
-    def takes_several(self, key: Key) -> bool:
-        """Return whether the condition holds for numbers of the key above 1, but not without the key."""
-        several = self.present or (self.numbers is not None and 2 in self.numbers)  # noqa: PLR2004
-        return key.name in self.keys and not self.absent and several
-
 
 class Form(Strict):
     """A combination of keys: a request, an invalid one (`deny`), or one that stays unchanged (`leave`)."""
@@ -327,6 +337,7 @@ class Form(Strict):
         name: str
         when: tuple[Condition, ...]  # on the numbers in the pod; all must hold
         absent: Request  # the meaning of a missing dimension
+        compared: frozenset[str]  # the keys in conditions
         keys: Mapping[str, Key]  # those of the mapping, with the changes of this form
         reads: bool  # it makes a request, and neither denies nor leaves unchanged
         needed: frozenset[str]  # keys that a condition of their own requires
@@ -343,51 +354,25 @@ class Form(Strict):
 
 def compile_key(name: str, key: Key, variables: Variables, problems: Problems, device_class: str | None) -> Key:
     """Compile a key, with its unit; `device_class` is that of the vendor's claims, if it has any."""
-    path: FieldPath = ("keys", name)
-    place, names = _place(path, key, device_class, problems)
-    spellings = tuple(map(Template, texts(names)))
-    twin = [Template(name) for name in texts(key.request_key)]
-    used = {variable for template in spellings for variable in template.variables}
-    _check_variables((*path, place), spellings, variables, problems)
-    _check_variables((*path, "requestKey"), twin, variables, problems)
-    if name in DIMENSIONS:
-        problems.add(path, "a key may not have the name of a dimension", f"call it `{name}-key`")
-    if key.row_of is not None and key.row_of not in variables:
-        problems.add((*path, "rowOf"), f"the variable {key.row_of!r} is not defined")
-    kind, dimensions = _kind(key)
-    of_container, per_container = place in {"resource", "claim", "borrowed"}, CONTAINER in used
-    picks = kind == "text" and key.row_of is not None and per_container
-    compiled = key.model_copy(
-        update={
-            "name": name,
-            "place": place,
-            "spellings": spellings,
-            "twin": twin[0] if twin else None,
-            "templates": (*spellings, *twin),
-            # An extension may have renamed the resource: then no plain device plugin serves it.
-            "plain": tuple(Template(name) for name in texts(key.plain_names) if name in texts(key.resource)),
-            "kind": kind,
-            "dimensions": dimensions,
-            "step": key.steps or 1,
-            "texts": _texts(key) if kind == "text" else (),
-            "variables": frozenset(used - {CONTAINER}),
-            "per_container": per_container,
-            "of_container": of_container,
-            "makes_request": picks or (kind == "amount" and (of_container or per_container)),
-            "capacity": key.claim not in {None, COUNT} and kind == "amount" and key.counted,
-        }
-    )
-    _check_place(path, compiled, problems)
-    unit, sized = _unit(path, key, dimensions, problems)
-    problem = _claim_problem(compiled, of_claims=device_class is not None)
-    if problem is not None:
-        problems.add(path, *problem)
-    values = None if kind == "text" else problems.parsed((*path, "values"), key.legal, parse_numbers)
-    zero = _zero(path, compiled, values, problems)
+    place, names = _place(key, device_class, problems)
+    spellings, twin = tuple(map(Template, texts(names))), tuple(map(Template, texts(key.request_key)))
+    _check_variables(spellings, variables, problems.at(place))
+    _check_variables(twin, variables, problems.at("requestKey"))
+    problems.when(name in DIMENSIONS, (), "a key may not have the name of a dimension", f"call it `{name}-key`")
+    undefined = key.row_of is not None and key.row_of not in variables
+    problems.when(undefined, "rowOf", f"the variable {key.row_of!r} is not defined")
+    named = {"name": name, "spellings": spellings, "twin": next(iter(twin), None), "templates": (*spellings, *twin)}
+    compiled = key.model_copy(update=named | _meaning(key, place, spellings))
+    _check_place(compiled, problems)
+    unit, sized = _unit(key, compiled.dimensions, problems)
+    if wrong := _wrong_with_claims(compiled, of_claims=device_class is not None):
+        problems.add((), *wrong)
+    values = None if compiled.kind == "text" else problems.parsed(("values",), key.legal, parse_numbers)
+    zero = _zero(compiled, values, problems)
     return compiled.model_copy(update={"unit": unit, "sized": sized, "values": values, "zero": zero})
 
 
-def _place(path: FieldPath, key: Key, device_class: str | None, problems: Problems) -> tuple[KeyPlace, Texts]:
+def _place(key: Key, device_class: str | None, problems: Problems) -> tuple[KeyPlace, Texts]:
     by_place: dict[KeyPlace, Texts | None] = {
         "resource": key.resource,
         "label": key.label,
@@ -397,10 +382,28 @@ def _place(path: FieldPath, key: Key, device_class: str | None, problems: Proble
         "claim": key.claim and f"{device_class or ''}/{key.claim}",
     }
     places = [(place, names) for place, names in by_place.items() if names is not None]
-    if len(places) != 1:
-        hint = "write one of `resource`, `label`, `annotation`, `nodeSelector`, `claim`, `borrows`"
-        problems.add(path, "needs exactly one place", hint)
+    hint = "write one of `resource`, `label`, `annotation`, `nodeSelector`, `claim`, `borrows`"
+    problems.when(len(places) != 1, (), "needs exactly one place", hint)
     return places[0] if places else ("resource", "")
+
+
+def _meaning(key: Key, place: KeyPlace, spellings: tuple[Template, ...]) -> dict[str, Any]:
+    """What follows from the kind of a key, its place and its names."""
+    written, used = key.specifies, {variable for template in spellings for variable in template.variables}
+    kind = written if written in ("other", "text", "container") else "amount"
+    return {
+        "place": place,
+        "kind": kind,
+        "dimensions": tuple(written) if isinstance(written, list) else (written,) * (kind == "amount"),
+        # An extension may have renamed the resource: then no plain device plugin serves it.
+        "plain": tuple(Template(name) for name in texts(key.plain_names) if name in texts(key.resource)),
+        "step": key.steps or 1,
+        "texts": _texts(key) if kind == "text" else (),
+        "variables": frozenset(used - {CONTAINER}),
+        "per_container": CONTAINER in used,
+        "of_container": place in {"resource", "claim", "borrowed"},
+        "capacity": (kind, key.counted) == ("amount", True) and key.claim not in {None, COUNT},
+    }
 
 
 def _texts(rule: KeyRule) -> tuple[str, ...]:
@@ -408,69 +411,62 @@ def _texts(rule: KeyRule) -> tuple[str, ...]:
     return tuple(map(str, listed))
 
 
-def _kind(key: Key) -> tuple[Literal["amount", "other", "text", "container"], tuple[Dimension, ...]]:
-    """Return the kind of a key, and the dimensions of an amount."""
-    written = key.specifies
-    if isinstance(written, list):
-        return "amount", tuple(written)
-    if written == "other" or written == "text" or written == "container":  # noqa: PLR1714  (for type checkers)
-        return written, ()
-    return "amount", (written,)
-
-
-def _zero(
-    path: FieldPath, key: Key, values: Numbers | None, problems: Problems
-) -> Literal["none", "unset", "number"] | None:
+def _zero(key: Key, values: Numbers | None, problems: Problems) -> Literal["none", "unset", "number"] | None:
     """What 0 means beside other amounts, by default: a count is none, what `values` excludes is a number, others are unset."""
     counts = "devices" in key.dimensions
-    if key.of_zero == "number" and (key.kind != "amount" or counts):
-        problems.add((*path, "zero"), "only a 0 of memory or cores can be a number", "write `unset`, or leave it out")
+    wrong = key.of_zero == "number" and (counts or key.kind != "amount")
+    problems.when(wrong, "zero", "only a 0 of memory or cores can be a number", "write `unset`, or leave it out")
     if key.kind != "amount":
         return key.of_zero if key.kind == "other" else None
     if key.of_zero is not None or counts:
         return key.of_zero or "none"
-    return "number" if values is not None and 0 not in values else "unset"
+    return "unset" if values is None or 0 in values else "number"
 
 
-def _check_place(path: FieldPath, key: Key, problems: Problems) -> None:
+def _check_place(key: Key, problems: Problems) -> None:
     """Check what only keys in some place, and of some kind, have."""
-    place, kind, dimensions = key.place, key.kind, key.dimensions
-    if place == "nodeSelector" and (kind not in {"text", "other"} or key.request_key is not None or key.listed):
-        problems.add(path, "a key in the nodeSelector is read only", "write `is: text`, or `is: other` for a number")
-    if kind == "container" and key.absent is None:
-        message = "a container key needs `absent`: which container requests without it"
-        problems.add(path, message, "write `absent: first` or `absent: only`")
-    resource, annotation = place == "resource", place == "annotation"
-    if key.requests and (kind != "text" or not annotation):
-        problems.add((*path, "requests"), "only a text in an annotation requests by itself")
-    if key.in_pods and place != "borrowed":
-        problems.add((*path, "inPods"), "only a borrowed name has it", "write `borrows` instead of `resource`")
-    if place == "borrowed" and kind != "amount":
-        problems.add((*path, "borrows"), "only an amount is borrowed")
-    if key.written == "items" and (dimensions != ("devices",) or not annotation):
-        problems.add((*path, "written"), "only an annotation with `is: devices` lists them")
-    if key.unreported is not None and not resource:
-        problems.add((*path, "unreported"), "only a resource is reported by nodes")
-    if key.other_names is not None and (not resource or "devices" not in dimensions):
-        problems.add((*path, "otherNames"), "only a resource that counts devices may have another name")
-    if key.ceiling is not None and (kind != "other" or not annotation):
-        problems.add((*path, "ceiling"), "only an annotation with `is: other` allows more than is requested")
+    where = (key.place, key.kind)
+    writes = key.kind not in {"text", "other"} or (key.request_key, key.listed) != (None, False)
+    hint = "write `is: text`, or `is: other` for a number"
+    problems.when(key.place == "nodeSelector" and writes, (), "a key in the nodeSelector is read only", hint)
+    message = "a container key needs `absent`: which container requests without it"
+    hint = "write `absent: first` or `absent: only`"
+    problems.when((key.kind, key.absent) == ("container", None), (), message, hint)
+    requests = key.requests and where != ("annotation", "text")
+    problems.when(requests, "requests", "only a text in an annotation requests by itself")
+    if key.place != "borrowed":
+        hint = "write `borrows` instead of `resource`"
+        problems.when(key.in_pods, "inPods", "only a borrowed name has it", hint)
+    elif key.kind != "amount":
+        problems.add(("borrows",), "only an amount is borrowed")
+    items = key.written == "items" and (key.place, key.dimensions) != ("annotation", ("devices",))
+    problems.when(items, "written", "only an annotation with `is: devices` lists them")
+    unreported = key.unreported is not None and key.place != "resource"
+    problems.when(unreported, "unreported", "only a resource is reported by nodes")
+    other = key.other_names is not None and (key.place, "devices" in key.dimensions) != ("resource", True)
+    problems.when(other, "otherNames", "only a resource that counts devices may have another name")
+    ceiling = key.ceiling is not None and where != ("annotation", "other")
+    problems.when(ceiling, "ceiling", "only an annotation with `is: other` allows more than is requested")
 
 
-def _claim_problem(key: Key, *, of_claims: bool) -> tuple[str, str | None] | None:
+def _wrong_with_claims(key: Key, *, of_claims: bool) -> tuple[str, str | None] | None:
     """What is wrong, and a hint: a mapping with a section `claim` has keys of claims only, each of one dimension."""
-    claim = key.claim
-    if (claim is not None) is not of_claims:
-        hint = "move one of them to a document of its own"
-        return "a mapping with `claim` has keys with `claim`, and no others", hint
-    if claim is None and (key.unset is not None or key.omitted is not None):
+    attribute, capacity = of_claims and key.kind == "text", of_claims and key.specifies in ("memory", "cores")
+    if (key.claim is not None) is not of_claims:
+        return (
+            "a mapping with `claim` has keys with `claim`, and no others",
+            "move one of them to a document of its own",
+        )
+    if not of_claims and (key.unset, key.omitted) != (None, None):
         return "only a key with `claim` has `unset` and `omitted`", None
-    if not key.counted and (claim is None or key.specifies not in ("memory", "cores")):
+    if not any((key.counted, capacity)):
         return "only a capacity is not `counted`", None
-    if (key.replace or key.selects) and (claim is None or key.kind != "text"):
+    if any((key.replace, key.selects)) and not attribute:
         return "only an attribute has `replace` and `selects`", None
-    if claim is None:
-        return None
+    return _wrong_in_claim(key, key.claim) if key.claim is not None else None
+
+
+def _wrong_in_claim(key: Key, claim: str) -> tuple[str, str | None] | None:
     if key.kind == "text":
         if _ATTRIBUTE.fullmatch(claim) and (key.row_of is None) is not (key.selects is None):
             return None
@@ -479,124 +475,126 @@ def _claim_problem(key: Key, *, of_claims: bool) -> tuple[str, str | None] | Non
     if len(key.dimensions) != 1 or (key.dimensions == ("devices",)) is not (claim == COUNT):
         return "a claim has a count of devices, and capacities: memory or cores", f"write `claim: {COUNT}, is: devices`"
     unknown = key.worth is None and "worth" in key.model_fields_set
-    of_pod = key.total or key.listed or key.request_key or unknown
+    of_pod = any((key.total, key.listed, key.request_key, unknown))
     return ("a capacity is a number for each device, in a known unit", None) if of_pod else None
 
 
-def _check_variables(
-    path: FieldPath, templates: Iterable[Template], variables: Collection[str], problems: Problems
-) -> None:
+def _check_variables(templates: Iterable[Template], variables: Collection[str], problems: Problems) -> None:
     """Report variables of a key that are not defined, or occur twice."""
+    used: set[str] = set()
     for template in templates:
-        if len(set(template.variables)) < len(template.variables):
-            problems.add(path, f"{template.text} contains a variable twice")
-    used = {variable for template in templates for variable in template.variables}
+        used.update(template.variables)
+        twice = len(set(template.variables)) < len(template.variables)
+        problems.when(twice, (), f"{template.text} contains a variable twice")
     for variable in sorted(used - {CONTAINER} - set(variables)):
-        problems.add(path, f"the variable {{{variable}}} is not defined", "add it under `variables`")
+        problems.add((), f"the variable {{{variable}}} is not defined", "add it under `variables`")
 
 
-def _override(path: FieldPath, key: Key, rule: KeyRule, problems: Problems) -> Key:
+def _override(key: Key, rule: KeyRule, problems: Problems) -> Key:
     """Compile a key with the changes of one form."""
     changes: dict[str, Any] = {name: getattr(rule, name) for name in rule.model_fields_set}
     if "worth" in changes:
-        changes["unit"], changes["sized"] = _unit(path, rule, key.dimensions, problems)
+        changes["unit"], changes["sized"] = _unit(rule, key.dimensions, problems)
     if "legal" in changes and key.kind == "text":
         changes["texts"] = _texts(rule)
     elif "legal" in changes:
-        changes["values"] = problems.parsed((*path, "values"), rule.legal, parse_numbers)
+        changes["values"] = problems.parsed(("values",), rule.legal, parse_numbers)
     if "steps" in changes:
         changes["step"] = rule.steps or 1
     return key.model_copy(update=changes)
 
 
-def _unit(
-    path: FieldPath, rule: KeyRule, dimensions: tuple[Dimension, ...], problems: Problems
-) -> tuple[Number | None, bool]:
-    memory = "memory" in dimensions
-    if rule.worth is None:
-        if "worth" in rule.model_fields_set:
-            if isinstance(rule, Key) and rule.why is None:
-                problems.add(path, "`unit: null` needs `why`: what the user has to find out")
-            return None, memory
-        if memory and isinstance(rule, Key):
-            problems.add(path, "a memory key needs a `unit`", "a quantity such as `1Mi`, or `1%` of a device")
-        return 1, False
-    if rule.worth[1] and not memory:
-        problems.add((*path, "unit"), "only memory has a size", "write a percentage such as `1%`")
-    return rule.worth
+def _unit(rule: KeyRule, dimensions: tuple[Dimension, ...], problems: Problems) -> tuple[Number | None, bool]:
+    memory, unknown = "memory" in dimensions, "worth" in rule.model_fields_set
+    if rule.worth is not None:
+        wrong = rule.worth[1] and not memory
+        problems.when(wrong, "unit", "only memory has a size", "write a percentage such as `1%`")
+        return rule.worth
+    if isinstance(rule, Key):
+        unexplained = unknown and rule.why is None
+        problems.when(unexplained, (), "`unit: null` needs `why`: what the user has to find out")
+        hint = "a quantity such as `1Mi`, or `1%` of a device"
+        problems.when(memory and not unknown, (), "a memory key needs a `unit`", hint)
+    return (None, memory) if unknown else (1, False)
 
 
 def compile_form(index: int, form: Form, variables: Variables, keys: Mapping[str, Key], problems: Problems) -> Form:
     """Compile a form; the rows of the document's variables can define a dimension, too."""
-    path: FieldPath = ("forms", index)
-    if isinstance(form.devices, Derived) and form.devices.key not in keys:
-        problems.unknown((*path, "devices", "key"), "key", form.devices.key, keys)
-    if isinstance(form.devices, int) and form.devices < 1:
-        problems.add((*path, "devices"), "less than one device")
+    if isinstance(form.devices, Derived):
+        problems.unknown(("devices", "key"), "key", form.devices.key, keys)
+    elif form.devices is not None:
+        problems.when(form.devices < 1, "devices", "less than one device")
     for name in form.rules.keys() - keys.keys():
-        problems.unknown((*path, "keys", name), "key", name, keys)
-    when = [_condition((*path, "when", key), key, value, keys, problems) for key, value in form.conditions.items()]
+        problems.unknown(("keys", name), "key", name, keys)
+    when = tuple(_condition(name, value, keys, problems.at("when", name)) for name, value in form.conditions.items())
     overridden = {
-        name: _override((*path, "keys", name), key, form.rules[name], problems) if name in form.rules else key
+        name: _override(key, form.rules[name], problems.at("keys", name)) if name in form.rules else key
         for name, key in keys.items()
     }
-    needed = {each.keys[0] for each in when if not each.absent and len(each.keys) == 1}
-    unwritten = {key for each in when if each.only_absent for key in each.keys}
-    unwritten |= {key.name for key in overridden.values() if key.place == "borrowed" or key.written == "items"}
-    able = sorted(overridden.values(), key=lambda key: key.name not in needed)
-    able = [key for key in able if key.name not in unwritten]
     compiled = form.model_copy(
         update={
             "name": form.title or f"form {index + 1}",
-            "when": tuple(when),
+            "when": when,
             "absent": Request(form.unset.devices, form.unset.memory, form.unset.cores),
             "keys": overridden,
-            "reads": form.deny is None and form.leave is None,
-            "needed": frozenset(needed),
-            "written": {each: tuple(key for key in able if each in key.dimensions) for each in DIMENSIONS},
+            "reads": (form.deny, form.leave) == (None, None),
+            "compared": frozenset(itertools.chain.from_iterable(each.keys for each in when)),
             "literals": frozenset(each for each in DIMENSIONS if getattr(form, each) is not None),
+            **_written(when, overridden.values()),
         }
     )
     if compiled.reads:
-        _check_dimensions(path, compiled, variables, problems)
+        _check_dimensions(compiled, variables, problems)
     else:
-        _check_no_other_keys(path, form, keys, problems)
+        _check_no_other_keys(form, keys, problems)
     return compiled
 
 
-def _check_dimensions(path: FieldPath, form: Form, variables: Variables, problems: Problems) -> None:
+def _written(when: Iterable[Condition], keys: Collection[Key]) -> dict[str, Any]:
+    """The keys that conditions require, and by dimension those that may be written under these, the required ones first."""
+    needed = {each.keys[0] for each in when if not each.absent and len(each.keys) == 1}
+    excluded = {key for each in when if each.only_absent for key in each.keys}
+    able = (key for key in keys if not (key.read_only or key.name in excluded))
+    return {"needed": frozenset(needed), "written": in_dimensions(sorted(able, key=lambda key: key.name not in needed))}
+
+
+def in_dimensions(keys: Collection[Key]) -> dict[Dimension, tuple[Key, ...]]:
+    """Return the keys of each dimension, in their order."""
+    return {dimension: tuple(key for key in keys if dimension in key.dimensions) for dimension in DIMENSIONS}
+
+
+def _check_dimensions(form: Form, variables: Variables, problems: Problems) -> None:
     """Check that something defines each dimension: the form, a key, a row, or what its absence means."""
-    rows = [row for variable in variables.values() for row in (variable.rows or {}).values()]
+    rows = [row for variable in variables.values() for row in (variable.table or {}).values()]
     defined = form.literals.union(*(key.dimensions for key in form.keys.values()))
     for dimension, of_row in (("devices", "devices"), ("memory", "sizes"), ("cores", "shares")):
         by_row = any(getattr(row, of_row) is not None for row in rows)
-        if dimension not in defined and not by_row and getattr(form.absent, dimension) is None:
-            hint = f"add `{dimension}:` or `absent: {{{dimension}: …}}`"
-            problems.add(path, f"nothing defines {dimension}", hint)
+        nothing = dimension not in defined and not by_row and getattr(form.absent, dimension) is None
+        problems.when(
+            nothing, (), f"nothing defines {dimension}", f"add `{dimension}:` or `absent: {{{dimension}: …}}`"
+        )
 
 
-def _check_no_other_keys(path: FieldPath, form: Form, keys: Mapping[str, Key], problems: Problems) -> None:
-    key, effect = ("deny", "denies") if form.deny is not None else ("leave", "leaves unchanged")
-    for name in PLACEHOLDER.findall(form.deny or form.leave or ""):
-        if name not in keys and (name not in VALUES or key == "leave"):
-            problems.unknown((*path, key), "key", name, keys)
-    if form.model_fields_set - {"conditions", "deny", "leave"} or (form.deny is not None and form.leave is not None):
-        problems.add(path, f"a form that {effect} has no other keys", f"keep `when` and `{key}`")
+def _check_no_other_keys(form: Form, keys: Mapping[str, Key], problems: Problems) -> None:
+    key, effect, known = ("leave", "leaves unchanged", {*keys})
+    if form.deny is not None:
+        key, effect, known = ("deny", "denies", {*keys, *VALUES})
+    for name in PLACEHOLDER.findall(getattr(form, key)):
+        problems.when(name not in known, key, f"no key is called {name!r}", f"keys are {', '.join(keys)}")
+    others = form.model_fields_set - {"conditions", "deny", "leave"} or None not in {form.deny, form.leave}
+    problems.when(others, (), f"a form that {effect} has no other keys", f"keep `when` and `{key}`")
 
 
-def _condition(
-    path: FieldPath, name: str, value: WrittenNumbers, keys: Mapping[str, Key], problems: Problems
-) -> Condition:
+def _condition(name: str, value: WrittenNumbers, keys: Mapping[str, Key], problems: Problems) -> Condition:
     items = value if isinstance(value, list) else [value]
     numbers = [item for item in items if item not in {"absent", "present"}]
     absent, present = "absent" in items, "present" in items
-    if name in DIMENSIONS and name not in keys:
-        if numbers:
-            problems.add(path, "a dimension can be `absent` or `present`", "for numbers, name a key")
-        return Condition(tuple(key.name for key in keys.values() if name in key.dimensions), absent, present)
-    if name not in keys:
-        problems.unknown(path, "key", name, keys)
+    if name in keys:
+        if keys[name].kind == "text":
+            return Condition((name,), absent, present, None, tuple(dict.fromkeys(map(str, numbers))))
+        return Condition((name,), absent, present, problems.parsed((), numbers or None, parse_numbers))
+    if name not in DIMENSIONS:
+        problems.unknown((), "key", name, keys)
         return Condition((), absent, present)
-    if keys[name].kind == "text":
-        return Condition((name,), absent, present, None, tuple(dict.fromkeys(map(str, numbers))))
-    return Condition((name,), absent, present, problems.parsed(path, numbers or None, parse_numbers))
+    problems.when(numbers, (), "a dimension can be `absent` or `present`", "for numbers, name a key")
+    return Condition(tuple(key.name for key in keys.values() if name in key.dimensions), absent, present)

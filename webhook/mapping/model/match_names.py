@@ -13,27 +13,22 @@ from importlib import resources
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from webhook.labels import CLAIM
-from webhook.mapping.document.problem import FieldPath, Problem, Problems
+from webhook.mapping.document.problem import FieldPath, Problems
 from webhook.mapping.document.strict import texts
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.model import schema
 from webhook.mapping.model.keys import Key, Template, Variables
+from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import compile_glob
 from webhook.pod import DEVICE_CLASS
 
-BESIDE: Final = 8
-"""Letters of an expression for each listed name, beside the name itself."""
-
-LEAST: Final = 6
-"""Letters that a key without a domain begins with, at least: ordinary pods carry shorter ones."""
-
+BESIDE: Final = 8  # Letters of an expression for each listed name, beside the name itself
+LEAST: Final = 6  # Letters that a key without a domain begins with, at least: ordinary pods carry shorter ones
 _VARIABLE: Final = re.compile(r"\{[^{}]*\}")
 _LETTER: Final = re.compile(r"[A-Za-z0-9]")
 _DNS: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 _END_OF_DOMAIN: Final = re.compile(r"(?:[a-z0-9.-]*\.)?[a-z0-9-]+\.[a-z0-9-]+")
 _PREFIX: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9._-]*")
-_KUBERNETES: Final = ("kubernetes.io", "k8s.io")
-"""Domains that, with their subdomains, are reserved for Kubernetes."""
+_KUBERNETES: Final = ("kubernetes.io", "k8s.io")  # domains that, with their subdomains, are reserved for Kubernetes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +55,7 @@ class AdvisedName(NamedTuple):
     position: int
 
 
-def advised_names(document: schema.Mapping) -> Iterator[AdvisedName]:
+def advised_names(document: Vendor) -> Iterator[AdvisedName]:
     """Yield the names of `known` that have advice."""
     for position, entry in enumerate(document.known):
         if not isinstance(entry, str):
@@ -69,24 +64,24 @@ def advised_names(document: schema.Mapping) -> Iterator[AdvisedName]:
                     yield AdvisedName(place, name, " ".join(entry.advice.split()), entry.report, position)
 
 
-def known_resources(document: schema.Mapping) -> Iterator[str]:
+def known_resources(document: Vendor) -> Iterator[str]:
     """Yield the resource names of `known`, some with ``*``."""
     yield from (entry for entry in document.known if isinstance(entry, str))
     yield from (entry.name for entry in advised_names(document) if entry.place == "resource")
 
 
-def _reported(document: schema.Mapping) -> list[AdvisedName]:
+def _reported(document: Vendor) -> list[AdvisedName]:
     """The whole names of other systems that are reported."""
     return [entry for entry in advised_names(document) if entry.report and "*" not in entry.name]
 
 
-def reported_patterns(documents: Iterable[schema.Mapping]) -> tuple[tuple[re.Pattern[str], str], ...]:
+def reported_patterns(documents: Iterable[Vendor]) -> tuple[tuple[re.Pattern[str], str], ...]:
     """Return the patterns of resource names that are reported, each with its advice."""
     entries = (entry for document in documents for entry in advised_names(document))
     return tuple((compile_glob(each.name), each.advice) for each in entries if each.report and "*" in each.name)
 
 
-def reported_names(documents: Iterable[schema.Mapping]) -> Mapping[KnownPlace, Mapping[str, str]]:
+def reported_names(documents: Iterable[Vendor]) -> Mapping[KnownPlace, Mapping[str, str]]:
     """Return the advice for each whole name that is reported, by its place; of several documents the first counts."""
     found: dict[KnownPlace, dict[str, str]] = {place: {} for place in PLACES}
     for entry in (entry for document in documents for entry in _reported(document)):
@@ -94,64 +89,86 @@ def reported_names(documents: Iterable[schema.Mapping]) -> Mapping[KnownPlace, M
     return found
 
 
-class _MatchName(NamedTuple):
-    """A name or pattern (``*`` matches any text), and its path in the document."""
-
-    glob: str
-    path: FieldPath
+_Found: TypeAlias = tuple[str, FieldPath]  # a name or pattern (``*`` matches any text), and its path in the document
 
 
-def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key], problems: Problems) -> LetsThrough:
+class _Named(NamedTuple):
+    """The names in a document by which pods are found."""
+
+    devices: list[_Found]
+    keys: list[_Found]  # labels and annotations
+    owned: list[_Found]
+    marks: list[_Found]  # what stands under `match` in their place, or they
+    prefixes: list[_Found]
+    foreign_resources: list[_Found]
+    foreign_keys: list[_Found]
+
+
+def compile_lets_through(document: Vendor, keys: Mapping[str, Key], problems: Problems) -> LetsThrough:
     """Compile the names that let a pod through; the result is usable only without problems."""
-
-    def names(written: Iterable[tuple[FieldPath, Template]]) -> list[_MatchName]:
-        return [_MatchName(glob, path) for path, each in written for glob in spelled(each, document.variables)]
-
-    def of_keys(place: KnownPlace) -> list[_MatchName]:
-        found = (key for key in keys.values() if key.place == place)
-        return names((("keys", key.name, place), template) for key in found for template in key.templates)
-
-    devices, listed_keys = of_keys("resource"), [*of_keys("label"), *of_keys("annotation")]
-    owned = names((("owned", index), Template(mark)) for index, mark in enumerate(document.marks))
-    listed = document.match.keys
-    marks = names((("match", "keys", index), Template(key)) for index, key in enumerate(listed or ()))
-    marks = owned if listed is None else marks
-    below: dict[str, FieldPath] = {}
-    for glob, path in devices if not document.match.resources else ():
-        if "/" in glob and "*" not in (domain := glob.partition("/")[0]):
-            below.setdefault(f"{domain}/", path)  # where misspelled keys are looked for
-    given = enumerate(document.match.resources or ())
-    prefixes = [
-        *map(_MatchName, below, below.values()),
-        *(_MatchName(each, ("match", "resources", i)) for i, each in given),
-    ]
-    foreign = [_MatchName(each.name, ("known", each.position, each.place)) for each in _reported(document)]
-    foreign_resources = [name for name in foreign if name.path[-1] == "resource"]
-    foreign_keys = [name for name in foreign if name.path[-1] != "resource"]
+    named = _named(document, keys)
     # A mark that could be any key of a domain matters only beside a key of the vendor, and that key lets the pod through.
-    narrow = {name.glob for name in marks if _LETTER.search(name.glob.rpartition("/")[2]) is not None}
+    narrow = [name for name in named.marks if _LETTER.search(name[0].rpartition("/")[2]) is not None]
     # A share of a class may be claimed by a resource name that is no key; a pod whose request became a claim has no other.
-    classes = [f"{DEVICE_CLASS}{document.claim.device_class}"] if document.claim else []
-    claims = {CLAIM} if document.claim else set()
+    classes, claims = ([f"{DEVICE_CLASS}{document.claim.device_class}"], [CLAIM]) if document.claim else ([], [])
     made = LetsThrough(
-        prefixes=tuple(name.glob for name in prefixes),
-        resources=(*(name.glob for name in (*devices, *foreign_resources)), *classes),
-        keys=tuple(sorted({name.glob for name in (*listed_keys, *foreign_keys)} | narrow | claims)),
+        prefixes=tuple(glob for glob, _ in named.prefixes),
+        resources=(*(glob for glob, _ in (*named.devices, *named.foreign_resources)), *classes),
+        keys=tuple(sorted({*(glob for glob, _ in (*named.keys, *named.foreign_keys, *narrow)), *claims})),
     )
-    for check, checked in (
-        (_resource_problems, devices),
-        (_foreign_problems, foreign_resources),
-        (_prefix_problems, prefixes),
-        (_key_problems, [*dict.fromkeys([*listed_keys, *owned, *marks, *foreign_keys])]),
-    ):
-        for name in checked:
-            problems.extend(Problem(message, name.path, hint) for message, hint in check(name.glob))
+    _check(named, problems)
     beyond = Capacity(MAX_PER_DOCUMENT).take(made)
     if beyond:
-        most = marks if len(marks) > len(devices) + len(listed_keys) else [*devices, *listed_keys]
-        path = most[0].path[:1] if most[0].path[0] != "match" else ("match", "keys")
-        problems.add(path, f"the names that let pods through would be {beyond}", "leave out some of them")
+        own = [*named.devices, *named.keys]
+        path = (named.marks if len(named.marks) > len(own) else own)[0][1]
+        where = path[:1] if path[0] != "match" else ("match", "keys")
+        problems.add(where, f"the names that let pods through would be {beyond}", "leave out some of them")
     return made
+
+
+def _named(document: Vendor, keys: Mapping[str, Key]) -> _Named:
+    places: dict[str, list[_Found]] = {place: [] for place in PLACES}
+    for key in (key for key in keys.values() if key.place in places):
+        found = [(("keys", key.name, key.place), template) for template in key.templates]
+        places[key.place] += _spelled(found, document.variables)
+    owned = _spelled(((("owned", i), Template(mark)) for i, mark in enumerate(document.marks)), document.variables)
+    listed = [(("match", "keys", i), Template(key)) for i, key in enumerate(document.match.keys or ())]
+    marks = owned if document.match.keys is None else _spelled(listed, document.variables)
+    foreign: dict[str, list[_Found]] = {place: [] for place in PLACES}
+    for each in _reported(document):
+        foreign[each.place].append((each.name, ("known", each.position, each.place)))
+    devices, metadata = places["resource"], [*places["label"], *places["annotation"]]
+    prefixes = _prefixes(document, devices)
+    others = sorted((*foreign["label"], *foreign["annotation"]), key=lambda name: name[1][1:2])
+    return _Named(devices, metadata, owned, marks, prefixes, foreign["resource"], others)
+
+
+def _check(named: _Named, problems: Problems) -> None:
+    keys = dict.fromkeys([*named.keys, *named.owned, *named.marks, *named.foreign_keys])
+    for check, checked in (
+        (_resource_problems, named.devices),
+        (_foreign_problems, named.foreign_resources),
+        (_prefix_problems, named.prefixes),
+        (_key_problems, keys),
+    ):
+        for glob, path in checked:
+            for message, hint in check(glob):
+                problems.add(path, message, hint)
+
+
+def _spelled(written: Iterable[tuple[FieldPath, Template]], variables: Variables) -> list[_Found]:
+    return [(glob, path) for path, template in written for glob in spelled(template, variables)]
+
+
+def _prefixes(document: Vendor, devices: Iterable[_Found]) -> list[_Found]:
+    """The prefixes of resource names, and the domains of keys beside them, where misspelled ones are looked for."""
+    given = [(each, ("match", "resources", i)) for i, each in enumerate(document.match.resources or ())]
+    below: dict[str, FieldPath] = {}
+    for glob, path in devices if not given else ():
+        domain, slash, _ = glob.partition("/")
+        if slash and "*" not in domain:
+            below.setdefault(f"{domain}/", path)
+    return [*below.items(), *given]
 
 
 def spelled(template: Template, variables: Variables) -> Iterator[str]:
@@ -161,8 +178,7 @@ def spelled(template: Template, variables: Variables) -> Iterator[str]:
         yield _VARIABLE.sub("*", template.text)
 
 
-_Wrong: TypeAlias = Iterator[tuple[str, str | None]]
-"""What is wrong with a name, and a hint."""
+_Wrong: TypeAlias = Iterator[tuple[str, str | None]]  # what is wrong with a name, and a hint
 
 
 def _resource_problems(name: str) -> _Wrong:
@@ -253,8 +269,7 @@ MOST: Final = MatchLoad(characters=95_000, patterns=2_000, prefixes=32)
 """The limits for all documents together. A CEL expression of the API server has at most 100,000 code points, not all for
 names. Patterns and prefixes cost time for each key and name of a pod, and the API server rejects a pod beyond its budget."""
 
-MAX_PER_DOCUMENT: Final = MatchLoad(characters=25_000, patterns=500, prefixes=16)
-"""The limits for one document."""
+MAX_PER_DOCUMENT: Final = MatchLoad(characters=25_000, patterns=500, prefixes=16)  # the limits for one document
 
 
 class Capacity:

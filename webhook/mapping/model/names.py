@@ -86,21 +86,18 @@ class Names:
 
 def index(vendors: Iterable[Vendor], place: KeyPlace) -> Names:
     """The names of all keys in one place. A resource name has one owner: see `conflicts`."""
-    exact: dict[str, list[Owner]] = {}
+    exact: dict[str, dict[Owner, None]] = {}
     patterns: list[_Pattern] = []
-    read = [(vendor, key) for vendor in vendors for key in vendor.keys.values() if key.place == place]
-    for vendor, key, template in ((*pair, template) for pair in read for template in pair[1].templates):
-        for spelled, binding in template.names(vendor.document.variables):
-            owners = exact.setdefault(spelled, [])
-            owner = Owner(vendor.name, key.name, binding)
-            if owner not in owners:
-                owners.append(owner)
-        regex = template.pattern(vendor.document.variables)
-        if regex is not None:
-            unbound = Owner(vendor.name, key.name, tuple((name, "") for name in template.variables))
-            before, after = template.text.partition("{")[0], template.text.rpartition("}")[2]
-            patterns.append(_Pattern(before, after, expression(regex), unbound))
-    return Names({key: tuple(owners) for key, owners in exact.items()}, tuple(patterns))
+    for vendor, key in [(each, key) for each in vendors for key in each.keys.values() if key.place == place]:
+        for template in key.templates:
+            for name, binding in template.names(vendor.variables):
+                exact.setdefault(name, {})[Owner(vendor.name, key.name, binding)] = None
+            regex = template.pattern(vendor.variables)
+            if regex is not None:
+                unbound = Owner(vendor.name, key.name, tuple((name, "") for name in template.variables))
+                before, after = template.text.partition("{")[0], template.text.rpartition("}")[2]
+                patterns.append(_Pattern(before, after, expression(regex), unbound))
+    return Names({name: tuple(owners) for name, owners in exact.items()}, tuple(patterns))
 
 
 def conflicts(names: Names, place: KeyPlace, vendors: Mapping[str, Vendor]) -> Iterator[Problem]:
@@ -120,9 +117,7 @@ def conflicts(names: Names, place: KeyPlace, vendors: Mapping[str, Vendor]) -> I
                 yield Problem(message, ("keys", key_name, place), hint, vendors[vendor].source)
 
 
-MAX_KNOWN: Final = 4096
-"""Keys of pods whose answer is stored; the labels of one cluster's pods have some hundred."""
-
+MAX_KNOWN: Final = 4096  # keys of pods whose answer is stored; the labels of one cluster's pods have some hundred
 _VARIABLE: Final = re.compile(r"\{[^{}]*\}")
 
 
@@ -188,10 +183,9 @@ def read_keys(vendors: Iterable[Vendor], others: Iterable[str], near: Nearness) 
 
 def _marks(vendor: Vendor) -> Iterator[str]:
     """Yield the keys that schedulers write, hints for these, guarded keys, and reported ones of other systems."""
-    document = vendor.document
-    yield from (*document.marks, *document.all_hints)
+    yield from (*vendor.marks, *vendor.all_hints)
     yield from (name.partition("=")[0] for name in (*vendor.owned.belongs.exact, *vendor.owned.belongs.globs))
-    yield from (entry.name for entry in advised_names(document) if entry.report and entry.place != "resource")
-    yield from (document.config_maps,) if document.config_maps is not None else ()
+    yield from (entry.name for entry in advised_names(vendor) if entry.report and entry.place != "resource")
+    yield from (vendor.config_maps,) if vendor.config_maps is not None else ()
     for rule in vendor.guard.rules:
         yield from rule.names if rule.place in {"annotation", "label"} else ()

@@ -6,6 +6,7 @@ Known names of other systems are never misspelled keys, and some have advice for
 """
 
 import difflib
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,8 +30,7 @@ DOMAIN_FROM: Final = 8
 """Length of a domain from which a similar one counts as misspelled: shorter domains of other companies are as similar."""
 
 MAX_DISTANCE: Final = 2
-MAX_LONGER: Final = 3
-"""The greatest difference between a name and a key: edits, or letters appended to the key."""
+MAX_LONGER: Final = 3  # the greatest difference between a name and a key: edits, or letters appended to the key
 
 WORDS: Final[Mapping[Dimension, re.Pattern[str]]] = {
     "memory": re.compile("mem|vram"),
@@ -40,12 +40,8 @@ WORDS: Final[Mapping[Dimension, re.Pattern[str]]] = {
 """What names of keys for a dimension contain, in lower case, whoever chose them."""
 
 PERCENT: Final = "percent"
-
-MAX_SIMILAR: Final = 3
-"""The most names of other domains that a message offers."""
-
-MAX_LISTED: Final = 8
-"""The number of values of a variable that a message lists."""
+MAX_SIMILAR: Final = 3  # the most names of other domains that a message offers
+MAX_LISTED: Final = 8  # the number of values of a variable that a message lists
 
 
 _NUMBERS: Final = re.compile("[0-9]+")
@@ -107,15 +103,15 @@ class _Amounts:
         keys = [key for key in vendor.keys.values() if key.place == "resource"]
         self.names = frozenset(template.text for key in keys for template in key.spellings)
         self.domains = frozenset(name.rpartition("/")[0].lower() for name in self.names)
-        self.dimensions = frozenset(dimension for key in vendor.keys.values() for dimension in key.dimensions)
-        """Those for which the vendor has any key, in whatever place."""
-        self.sizes: dict[Dimension, str] = {}
-        self.percentages: dict[Dimension, str] = {}
-        """The first name for each; one with a variable would request certain hardware."""
+        # Those for which the vendor has any key, in whatever place.
+        self.dimensions = frozenset(filter(vendor.by_dimension.get, vendor.by_dimension))
+        # By dimension, and whether it is a size or count rather than a percentage, the first name; one with a variable would
+        # request certain hardware.
+        self.first: dict[tuple[Dimension, bool], str] = {}
         for key in keys:
-            if len(key.dimensions) == 1 and key.retired is None and not key.spellings[0].variables:
-                group = self.sizes if key.sized or key.dimensions != ("memory",) else self.percentages
-                group.setdefault(key.dimensions[0], key.spellings[0].text)
+            if (len(key.dimensions), key.retired, key.spellings[0].variables) == (1, None, ()):
+                kind = (key.dimensions[0], key.sized or key.dimensions != ("memory",))
+                self.first.setdefault(kind, key.spellings[0].text)
 
 
 class _Keys:
@@ -143,28 +139,20 @@ class Nearness:
     """What vendors, including inactive ones, read, and what they leave alone."""
 
     def __init__(self, vendors: Sequence[Vendor]) -> None:
-        documents = [vendor.document for vendor in vendors]
         of_resources = {vendor.name: list(_local_names(vendor, "resource")) for vendor in vendors}
-        hints = [hint for document in documents for hint in document.all_hints]
-        prefixes = {
-            prefix
-            for vendor in vendors
-            for prefix in vendor.document.match.resources or [f"{domain}/" for domain, _ in of_resources[vendor.name]]
-        }
+        prefixes: set[str] = set()
+        for vendor in vendors:
+            prefixes.update(vendor.match.resources or {f"{domain}/" for domain, _ in of_resources[vendor.name]})
         self._prefixes = tuple(sorted(prefixes))
-        self._resources = _Keys(name for names in of_resources.values() for name in names)
+        self._resources = _Keys(itertools.chain.from_iterable(of_resources.values()))
         self._metadata = _Keys(name for vendor in vendors for name in _local_names(vendor, "label", "annotation"))
-        listed = [hint.rpartition("/") for hint in hints if not {"*", "{"} & set(hint)]
-        self._hints = _Keys((domain, _LocalName(local)) for domain, _, local in listed)
-        patterns = (re.sub(r"\{[^{}]*\}", "*", hint) for hint in hints)
-        self._hint_patterns = NameSet.of(hint for hint in patterns if "*" in hint)
-        self.known = NameSet.of(name for document in documents for name in known_resources(document))
-        """Resource names of other systems."""
-        self._told = NameSet.of(
-            entry.name for document in documents for entry in advised_names(document) if entry.place != "resource"
-        )
+        self._hints, self._hint_patterns = _hints_of(vendors)
+        # Resource names of other systems.
+        self.known = NameSet.of(itertools.chain.from_iterable(map(known_resources, vendors)))
+        told = itertools.chain.from_iterable(map(advised_names, vendors))
+        self._told = NameSet.of(entry.name for entry in told if entry.place != "resource")
         self._amounts = {vendor.name: _Amounts(vendor) for vendor in vendors}
-        self._possible = [each for vendor in vendors for each in _possible(vendor)]
+        self._possible = [*itertools.chain.from_iterable(map(_possible, vendors))]
 
     def find(self, name: str, beside: Iterable[str] = ()) -> NearMiss | None:
         """Return the key that an unknown resource name resembles, or None.
@@ -180,14 +168,18 @@ class Nearness:
         found = self._resembled(name)
         if found is not None and found.choices:
             return found.beside(name)
-        for vendor in beside:
+        return self._of_vendors(name, beside, found) or found
+
+    def _of_vendors(self, name: str, vendors: Iterable[str], found: NearMiss | None) -> NearMiss | None:
+        """Return the key of the vendors beside a name that is meant rather than what it resembles."""
+        for vendor in vendors:
             amounts = self._amounts.get(vendor)
             if amounts is None or (found is not None and found.meant in amounts.names):
-                break
+                return None
             meant = self._of_dimension(name, vendor, amounts, sure=found is not None and found.sure)
             if meant is not None and not (meant.lacks and found):
                 return meant
-        return found
+        return None
 
     def find_in_metadata(self, name: str) -> NearMiss | None:
         """Return the label or annotation that an unknown one resembles, or None; one without a domain is never certain."""
@@ -214,14 +206,15 @@ class Nearness:
         """Return the names that an unknown resource may stand for: of its domain, else with its ending, the target's first."""
         domain, _, local = name.rpartition("/")
         below = self._resources.below
-        longer = [key for key in below.get(domain, ()) if re.match(rf"{re.escape(local)}[.-]", key)]
+        longer = [f"{domain}/{key}" for key in below.get(domain, ()) if re.match(rf"{re.escape(local)}[.-]", key)]
         if longer:
-            return tuple(f"{domain}/{key}" for key in longer)
-        for vendor in sorted(self._amounts, key=lambda vendor: vendor != target):
-            near = self._of_dimension(name, vendor, self._amounts[vendor], sure=False)
-            if near is not None and near.meant:
-                return (near.meant,)
-        own = self._amounts[target].names if target is not None and target in self._amounts else frozenset()
+            return tuple(longer)
+        vendors = sorted(self._amounts, key=lambda vendor: vendor != target)
+        near = (self._of_dimension(name, vendor, self._amounts[vendor], sure=False) for vendor in vendors)
+        meant = next((each.meant for each in near if each is not None and each.meant), None)
+        if meant is not None:
+            return (meant,)
+        own = self._amounts[vendors[0]].names if vendors[:1] == [target] else frozenset()
         ending = [f"{each}/{local}" for each, names in below.items() if local in names]
         return tuple(sorted(ending, key=lambda key: key not in own))
 
@@ -242,20 +235,14 @@ class Nearness:
     def _of_dimension(self, name: str, vendor: str, amounts: _Amounts, *, sure: bool) -> NearMiss | None:
         """Return the key of a vendor for the dimension whose word a name contains, or that it has none."""
         domain, _, local = name.lower().rpartition("/")
-        if domain not in amounts.domains or not name.startswith(self._prefixes):
-            return None
         dimension = next((each for each, word in WORDS.items() if word.search(local)), None)
-        if dimension is None:
+        if dimension is None or domain not in amounts.domains or not name.startswith(self._prefixes):
             return None
-        size, percentage = amounts.sizes.get(dimension, ""), amounts.percentages.get(dimension, "")
-        meant = (percentage or size) if PERCENT in local else (size or percentage)
-        if meant:
-            return NearMiss(meant, sure)
-        return (
-            None
-            if dimension in amounts.dimensions
-            else NearMiss("", sure, lacks=f"{vendor} has no key for {dimension}")
-        )
+        found = (amounts.first.get((dimension, sized is not (PERCENT in local))) for sized in (True, False))
+        meant = next(filter(None, found), "")
+        if meant or dimension in amounts.dimensions:
+            return NearMiss(meant, sure) if meant else None
+        return NearMiss("", sure, lacks=f"{vendor} has no key for {dimension}")
 
     def _resembled(self, name: str) -> NearMiss | None:
         """Return the key, of any vendor, that differs from a name in a few letters."""
@@ -266,13 +253,29 @@ class Nearness:
         if local in keys:  # of an inactive vendor that is in no dispute
             return None
         # A name more probably means a long key than a short one that it begins with, and the same hardware than another.
-        for keeps, sure in ((True, True), (True, False), (False, True), (False, False)):
-            meant = _nearest(local, [key for key in keys if (len(key) >= SURE_FROM) is sure], keys, keeps=keeps)
-            if meant is not None and meant.template is not None and not keeps:
-                return NearMiss(meant.template.text, sure, meant.choices)
-            if meant is not None:
+        long = _long(keys)
+        short = [key for key in keys if key not in long]
+        for keeps, sure, names in (
+            (True, True, long),
+            (True, False, short),
+            (False, True, long),
+            (False, False, short),
+        ):
+            meant = _nearest(local, names, keys, keeps=keeps)
+            if meant is None:
+                continue
+            if keeps or meant.template is None:
                 return NearMiss(f"{domain}/{meant.local}", sure or distance(local, meant.local, 1) == 1)
+            return NearMiss(meant.template.text, sure, meant.choices)
         return None
+
+
+def _hints_of(vendors: Iterable[Vendor]) -> tuple[_Keys, NameSet]:
+    """Return the hints that can be listed, and patterns of the others."""
+    patterns = [re.sub(r"\{[^{}]*\}", "*", hint) for vendor in vendors for hint in vendor.all_hints]
+    listed = [hint.rpartition("/") for hint in patterns if "*" not in hint]
+    others = NameSet.of(hint for hint in patterns if "*" in hint)
+    return _Keys((domain, _LocalName(local)) for domain, _, local in listed), others
 
 
 def _around(text: str) -> tuple[str, str]:
@@ -306,8 +309,7 @@ def _devices() -> Mapping[str, Sequence[str]]:
     return document.data
 
 
-_WORDS_OF_DEVICES: Final = _devices()
-"""Read before there is a loop that would wait for the file."""
+_WORDS_OF_DEVICES: Final = _devices()  # read before there is a loop that would wait for the file
 
 
 def looks_like_device(name: str) -> bool:
@@ -330,40 +332,42 @@ def _nearest(
 ) -> _LocalName | None:
     """Return the longest key that the name begins with, else the nearest one; None if all are too far."""
     prefixes = [local for local in candidates if name.startswith(local) and 0 < len(name) - len(local) <= MAX_LONGER]
-    prefixes = [local for local in prefixes if known[local].value_in(name) is keeps]
-    if prefixes:
-        return known[max(prefixes)]  # of prefixes of one name the longest
+    # Of prefixes of one name the greatest is the longest.
+    for local in itertools.chain(sorted(prefixes, reverse=True), _similar(name, candidates)):
+        if known[local].value_in(name) is keeps:
+            return known[local]
+    return None
+
+
+def _similar(name: str, candidates: Sequence[str]) -> Iterator[str]:
+    """Yield the names that differ in few letters, the nearest first."""
     letters = set(name)
     # A step of the distance changes at most two letters: few names are left to be compared in full.
-    similar = [
-        local
-        for local in candidates
-        if abs(len(name) - len(local)) <= MAX_DISTANCE and len(letters.symmetric_difference(local)) <= 2 * MAX_DISTANCE
-    ]
-    near = [(away, local) for local in similar if (away := distance(name, local, MAX_DISTANCE)) <= MAX_DISTANCE]
-    near = [(away, local) for away, local in near if known[local].value_in(name) is keeps]
-    return known[min(near)[1]] if near else None
+    similar = [local for local in candidates if abs(len(name) - len(local)) <= MAX_DISTANCE]
+    similar = [local for local in similar if len(letters.symmetric_difference(local)) <= 2 * MAX_DISTANCE]
+    near = sorted((distance(name, local, MAX_DISTANCE), local) for local in similar)
+    yield from (local for away, local in near if away <= MAX_DISTANCE)
 
 
 def _possible(vendor: Vendor) -> Iterator[tuple[Expression, NearMiss]]:
     """Yield the patterns of names that a configuration of a vendor's system may add, with the known ones of their kind."""
     variables = {
         name: Variable(values=variable.possible)
-        for name, variable in vendor.document.variables.items()
+        for name, variable in vendor.variables.items()
         if variable.possible is not None
     }
     for key in vendor.keys.values() if variables else ():
         for template in key.spellings if key.place == "resource" else ():
             pattern = template.pattern(variables) if variables.keys() >= set(template.variables) else None
             if pattern is not None:
-                choices = dict.fromkeys(binding[0][1] for _, binding in template.names(vendor.document.variables))
+                choices = dict.fromkeys(binding[0][1] for _, binding in template.names(vendor.variables))
                 yield expression(pattern), NearMiss(template.text, sure=False, choices=tuple(choices))
 
 
 def _local_names(vendor: Vendor, *places: KeyPlace) -> Iterator[tuple[str, _LocalName]]:
     """The names of a vendor's keys that can be listed, by domain; with several variables they are bound to none."""
     for template in (each for key in vendor.keys.values() if key.place in places for each in key.spellings):
-        names = list(template.names(vendor.document.variables))
+        names = list(template.names(vendor.variables))
         single = len(template.variables) == 1
         choices = tuple(dict.fromkeys(binding[0][1] for _, binding in names)) if single else ()
         for name, binding in names:

@@ -4,8 +4,9 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 import re2  # type: ignore[import-untyped]
@@ -39,8 +40,7 @@ Results for a hundred and fifty ordinary templates or more fit: of templates tha
 ENTRY: Final = 108
 """Bytes of a dictionary for one key at most: just after it grew it has four places of 24 bytes, and six indices."""
 
-MAX_MET: Final = 4096
-"""Number of arguments that are noted without a result."""
+MAX_MET: Final = 4096  # number of arguments that are noted without a result
 
 
 class Memo:
@@ -94,17 +94,10 @@ class Memo:
         self._met.clear()
 
 
-MAX_MEMORY: Final = 32 * MIB
-"""Bytes that RE2 may use: enough for ten thousand names."""
-
-MAX_KNOWN: Final = 64
-"""Lists whose answer is stored: the containers of so many templates that are created side by side."""
-
-MAX_LIST: Final = 8 * 1024
-"""The most bytes of a list whose answer is stored, so that all of them take at most 512 KiB."""
-
-_NOTHING: Final = r"[^\x00-\xff]"
-"""An expression that no byte matches."""
+MAX_MEMORY: Final = 32 * MIB  # bytes that RE2 may use: enough for ten thousand names
+MAX_KNOWN: Final = 64  # lists whose answer is stored: the containers of so many templates that are created side by side
+MAX_LIST: Final = 8 * 1024  # the most bytes of a list whose answer is stored, so that all of them take at most 512 KiB
+_NOTHING: Final = r"[^\x00-\xff]"  # an expression that no byte matches
 
 
 _ESCAPE: Final = re2.compile(rb"\\[u/]")
@@ -121,7 +114,7 @@ class WatchedVariables:
         # Up to the star: more variables than that are found, never fewer.
         beginnings = sorted({_written(name.partition("*")[0]) + ("" if "*" in name else '"') for name in names})
         self._search = _searcher(rf'"name"\s*:\s*"(?:{"|".join(beginnings)})' if beginnings else _NOTHING)
-        self._known: dict[bytes, bool] = {}
+        self._known: Callable[[bytes], bool] = lru_cache(MAX_KNOWN)(self._found)
 
     def among(self, raw_env: bytes) -> bool:
         """Return whether an undecoded ``env`` list may hold one of them.
@@ -130,17 +123,11 @@ class WatchedVariables:
         An escape may hide any name; few manifests have one. The pods of a template have the same list, whose answer is known.
         """
         text = bytes(raw_env)
-        if not text:
-            return False
-        known = self._known.get(text)
-        if known is None:
-            # Searching for one byte is ten times as fast as for two, and most manifests have no backslash.
-            known = bool(self._search(text)) or (b"\\" in text and _ESCAPE.search(text) is not None)
-            if len(text) <= MAX_LIST:
-                if len(self._known) >= MAX_KNOWN:
-                    del self._known[next(iter(self._known))]
-                self._known[text] = known
-        return known
+        return bool(text) and (self._known if len(text) <= MAX_LIST else self._found)(text)
+
+    def _found(self, text: bytes) -> bool:
+        # Searching for one byte is ten times as fast as for two, and most manifests have no backslash.
+        return bool(self._search(text)) or (b"\\" in text and _ESCAPE.search(text) is not None)
 
 
 class Marks:
@@ -204,16 +191,15 @@ def _size_annotations(vendors: Mapping[str, Vendor], annotations: Names) -> Name
 
 def _placed_keys(vendors: Mapping[str, Vendor], names: Mapping[KeyPlace, Names]) -> Iterator[Problem]:
     """Report keys that `place` writes and a vendor reads a request by: a second pass would read another one."""
-    for vendor in (vendor for vendor in vendors.values() if not vendor.inactive):
+    for vendor in itertools.filterfalse(attrgetter("inactive"), vendors.values()):
         for place, written in vendor.place.written.items():
             member = place if place == "nodeSelector" else f"{place}s"
             for key, owner in [(each, owner) for each in written for owner in names[place].owners(each)]:
                 reader = vendors[owner.vendor]
-                compared = {name for form in reader.forms for when in form.when for name in when.keys}
-                if reader.keys[owner.key_name].kind == "text" and owner.key_name not in compared:
-                    continue
-                message = f"{key} is the key {owner.key_name!r} of {owner.vendor}, which would then be read"
-                yield Problem(message, ("place", member, key), "leave it out", vendor.source)
+                compared = any(owner.key_name in form.compared for form in reader.forms)
+                if compared or reader.keys[owner.key_name].kind != "text":
+                    message = f"{key} is the key {owner.key_name!r} of {owner.vendor}, which would then be read"
+                    yield Problem(message, ("place", member, key), "leave it out", vendor.source)
 
 
 def _unknown(
@@ -226,13 +212,13 @@ def _unknown_names(vendors: Mapping[str, Vendor]) -> Iterator[Problem]:
     """Report vendors that mappings name, and that do not exist, or are not of the kind that is needed."""
     claiming = [name for name, vendor in vendors.items() if vendor.claim is not None]
     for vendor in vendors.values():
-        document, others = vendor.document, vendors.keys() - {vendor.name}
+        others = vendors.keys() - {vendor.name}
         partitions = None if vendor.claim is None else vendor.claim.partitions
         named: list[tuple[str | None, FieldPath, Collection[str], str]] = [
-            (document.translate_to, ("translateTo",), vendors, "vendor"),
+            (vendor.translate_to, ("translateTo",), vendors, "vendor"),
             (partitions, ("claim", "partitions"), claiming, "vendor with claims"),
-            (document.copies, ("copies",), others, "other vendor"),
-            *((name, ("allowedWith", name), others, "other vendor") for name in document.allowed_with),
+            (vendor.copies, ("copies",), others, "other vendor"),
+            *((name, ("allowedWith", name), others, "other vendor") for name in vendor.allowed_with),
         ]
         for name, path, known, kind in named:
             if name is not None and name not in known:
@@ -241,18 +227,17 @@ def _unknown_names(vendors: Mapping[str, Vendor]) -> Iterator[Problem]:
 
 def _settings_problems(vendors: Mapping[str, Vendor], settings: Settings) -> Iterator[Problem]:
     """Report the same of the settings, and vendors that cannot have the part that these give them."""
-    aliases = _names(vendors)
-    named: list[tuple[FieldPath, str]] = [] if settings.target is None else [(("target",), settings.target)]
-    named += [(("served", position), name) for position, name in enumerate(settings.served)]
-    named += [(("owners", name), owner) for name, owner in settings.owners.items()]
-    for path, name in named:
+    named: dict[FieldPath, str] = {} if settings.target is None else {("target",): settings.target}
+    named |= {("served", position): name for position, name in enumerate(settings.served)}
+    named |= {("owners", key): name for key, name in settings.owners.items()}
+    for path, name in named.items():
         if name not in vendors:
-            yield _unknown(name, path, SETTINGS, vendors, aliases=aliases)
+            yield _unknown(name, path, SETTINGS, vendors, aliases=_names(vendors))
         elif path[0] == "served" and not vendors[name].target:
             yield Problem(f"{name} is read only: nothing serves its keys as they are", path, None, SETTINGS)
         elif path[0] == "owners":
             key = str(path[1])
-            if name not in {user.vendor for user in index(vendors.values(), "resource").owners(key)}:
+            if name not in map(attrgetter("vendor"), index(vendors.values(), "resource").owners(key)):
                 yield Problem(f"{name} has no key {key}", path, None, SETTINGS)
 
 
@@ -260,23 +245,26 @@ def _chains(vendors: Mapping[str, Vendor], settings: Settings) -> Iterator[Probl
     """Report targets that are themselves translated: a translated request must be final."""
     home = vendors.get(settings.target or "")
     for vendor in vendors.values():
-        target = vendors.get(vendor.document.translate_to or "")
+        target = vendors.get(vendor.translate_to or "")
         if target is None:
             continue
-        path = ("translateTo",)
-        if not target.target:
-            yield Problem(f"{target.name} is read only and never written", path, None, vendor.source)
-        elif target.document.translate_to is not None and target.name != vendor.name:
-            message = f"{target.name} is itself translated to {target.document.translate_to}"
-            yield Problem(message, path, f"write `translateTo: {target.document.translate_to}`", vendor.source)
+        if (target is not vendor or not target.target) and (wrong := _no_target(target, "translateTo", vendor.source)):
+            yield wrong
         elif settings.target not in {None, target.name} and target.same_family(home or target):
             message = f"{target.name} would be translated on to {settings.target} by the setting `target`"
-            yield Problem(message, path, f"write `translateTo: {settings.target}`", vendor.source)
-    if home is not None and not home.target:
-        yield Problem(f"{home.name} is read only and never written", ("target",), None, SETTINGS)
-    elif home is not None and home.document.translate_to not in {None, home.name}:
-        message = f"{home.name} is itself translated to {home.document.translate_to}"
-        yield Problem(message, ("target",), f"write `target: {home.document.translate_to}`", SETTINGS)
+            yield Problem(message, ("translateTo",), f"write `translateTo: {settings.target}`", vendor.source)
+    if home is not None and not (home.target and home.translate_to == home.name):
+        yield from filter(None, [_no_target(home, "target", SETTINGS)])
+
+
+def _no_target(vendor: Vendor, key: str, source: str) -> Problem | None:
+    """The problem of a vendor that requests cannot be written for, or not for good; else None."""
+    if not vendor.target:
+        return Problem(f"{vendor.name} is read only and never written", (key,), None, source)
+    if vendor.translate_to is None:
+        return None
+    message = f"{vendor.name} is itself translated to {vendor.translate_to}"
+    return Problem(message, (key,), f"write `{key}: {vendor.translate_to}`", source)
 
 
 def _capacity_problems(vendors: Iterable[Vendor]) -> Iterator[Problem]:
@@ -330,7 +318,7 @@ class Policy:
     def largest_sold(self) -> Mapping[str, int]:
         """By hardware family, bytes of the largest device that is sold, as the documents say; of any for other families."""
         sold: dict[str, int] = {}
-        for family, largest in ((each.family, each.document.largest_device) for each in self.vendors.values()):
+        for family, largest in ((each.family, each.largest_device) for each in self.vendors.values()):
             if largest is not None:
                 sold[family] = max(sold.get(family, 0), int(parse_quantity(str(largest))))
         most = max(sold.values(), default=self.largest_card)
@@ -343,14 +331,13 @@ class Policy:
         Those of `target`, `served` and `translateTo`, and the target's system under its names for other hardware.
         """
         target = self.vendors.get(self.settings.target or "")
-        chosen = [self.settings.target, *self.settings.served]
         if target is None and not self.settings.served:
             return {}
-        chosen += [vendor.document.translate_to for vendor in self.in_force]
+        chosen = [self.settings.target, *self.settings.served, *(vendor.translate_to for vendor in self.in_force)]
         if target is not None:
-            others = (each for each in self.in_force if not each.same_family(target))
-            chosen += [each.name for each in others if each.system == target.system]
-        return {name: self.vendors[name] for name in chosen if name is not None}
+            found = (each for each in self.in_force if each.system == target.system and not each.same_family(target))
+            chosen += map(attrgetter("name"), found)
+        return {name: self.vendors[name] for name in filter(None, chosen)}
 
     def serves(self, vendor: Vendor, keys: Iterable[str]) -> bool:
         """Return whether the cluster serves these resource names or other keys of a vendor."""
@@ -379,13 +366,13 @@ class Policy:
     @cached_property
     def reported_names(self) -> Mapping[KnownPlace, Mapping[str, str]]:
         """The names of other systems that are reported, with advice, by their place; none that a vendor in force reads."""
-        found, read = reported_names(vendor.document for vendor in self.vendors.values()), self.request_keys
+        found, read = reported_names(self.vendors.values()), self.request_keys
         return {place: {name: names[name] for name in names if name not in read} for place, names in found.items()}
 
     @cached_property
     def reported_patterns(self) -> tuple[tuple[re.Pattern[str], str], ...]:
         """Patterns of such resource names, each with its advice."""
-        return reported_patterns(vendor.document for vendor in self.vendors.values())
+        return reported_patterns(self.vendors.values())
 
     @cached_property
     def searched_keys(self) -> frozenset[str]:
@@ -406,7 +393,7 @@ class Policy:
     @cached_property
     def references(self) -> frozenset[str]:
         """The annotations by which a vendor's own webhook makes a pod refer to ConfigMaps."""
-        return frozenset(filter(None, (vendor.document.config_maps for vendor in self.vendors.values())))
+        return frozenset(filter(None, (vendor.config_maps for vendor in self.vendors.values())))
 
     @cached_property
     def read_keys(self) -> ReadKeys:
@@ -441,9 +428,7 @@ class Policy:
     def classes_of_the_shim(self) -> frozenset[str]:
         """The device classes whose shares nothing limits but an injected shim."""
         shims = [(vendor.claim, vendor.shim) for vendor in self.vendors.values()]
-        return frozenset(
-            claim.device_class for claim, shim in shims if claim and shim and shim.document.mode == "inject"
-        )
+        return frozenset(claim.device_class for claim, shim in shims if claim and shim and shim.mode == "inject")
 
     @cached_property
     def marks_of_requests(self) -> Marks:
@@ -458,10 +443,10 @@ class Policy:
     def shim_folders(self) -> frozenset[str]:
         """The folders of the node from which shims in force reach containers."""
         shims = [vendor.shim for vendor in self.in_force if vendor.shim is not None]
-        lists = [deliveries for shim in shims for deliveries in (shim.deliveries, *shim.by_architecture.values())]
-        deliveries = [each for deliveries in lists for each in deliveries if each.kind == "hostPath"]
-        volumes = [(each.library, volume) for each in deliveries for volume in each.volumes]
-        return frozenset(volume["hostPath"]["path"] for name, volume in volumes if volume["name"] == name)
+        lists = [each for shim in shims for each in (shim.deliveries, *shim.by_architecture.values())]
+        deliveries = [each for each in itertools.chain(*lists) if each.kind == "hostPath"]
+        # The first of their volumes has the library.
+        return frozenset(each.volumes[0]["hostPath"]["path"] for each in deliveries)
 
     @cached_property
     def installers(self) -> frozenset[str]:
@@ -493,7 +478,7 @@ class Policy:
 def _variables(vendor: Vendor) -> Iterator[str]:
     yield from (name for rule in vendor.guard.rules if rule.place == "env" for name in rule.names)
     yield from vendor.shim.names if vendor.shim is not None else ()
-    yield from vendor.document.environment
+    yield from vendor.environment
 
 
 def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: str) -> Policy:
@@ -537,7 +522,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
 
 def _names(vendors: Mapping[str, Vendor]) -> dict[str, str]:
     """The vendor of each name; a vendor's own name precedes an alias, and the alias of the first vendor those of others."""
-    aliases = {alias: vendor.name for vendor in reversed(list(vendors.values())) for alias in vendor.document.aliases}
+    aliases = {alias: vendor.name for vendor in reversed(list(vendors.values())) for alias in vendor.aliases}
     return {**aliases, **{name: name for name in vendors}}
 
 
@@ -559,7 +544,7 @@ def _with_owners(vendors: Mapping[str, Vendor], settings: Settings) -> tuple[dic
     for name, owner in settings.owners.items():
         users = {user.vendor for user in index(vendors.values(), "resource").owners(name)}
         for user in users:
-            owned[user] = replace(vendors[user], inactive=user != owner)
+            owned[user] = vendors[user].model_copy(update={"inactive": user != owner})
             disputes[user] = name
     return owned, disputes
 

@@ -1,24 +1,19 @@
-"""The schema of a mapping document: a vendor's keys, their meaning, and what a pod needs to run on the vendor's devices.
+"""Parts of the schema of a mapping document, named as its keys: `webhook.mapping.model.vendor` has the document.
 
 Strict: an unknown key is an error, and every list, map, text and number has a bound, far above what vendors need.
-``docs/mapping.md`` explains every key by example. `webhook.mapping.model` turns a document into immutable values.
+``docs/mapping.md`` explains every key by example.
 """
 
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from webhook.mapping.document.guard import Guard
 from webhook.mapping.document.strict import (
     _DNS,
     _MAX_DOMAIN,
-    API_VERSION,
     FEW,
     MANY,
     MOST,
-    SOME,
-    Amount,
-    Belonging,
     DefaultMemory,
     DomainName,
     ExactNames,
@@ -34,7 +29,6 @@ from webhook.mapping.document.strict import (
     WrittenExpression,
     told,
 )
-from webhook.mapping.model.keys import Form, Key, Variable
 
 PullPolicy: TypeAlias = Literal["Always", "IfNotPresent", "Never"]
 
@@ -108,7 +102,7 @@ class CsiDelivery(Strict):
 
 
 DeliveryVolume: TypeAlias = HostPath | ImageVolume | FilledEmptyDir | CsiVolume
-Delivery: TypeAlias = Literal["none"] | HostPathDelivery | ImageDelivery | EmptyDirDelivery | CsiDelivery
+WrittenDelivery: TypeAlias = Literal["none"] | HostPathDelivery | ImageDelivery | EmptyDirDelivery | CsiDelivery
 
 
 class State(Strict):
@@ -146,29 +140,6 @@ class Units(Strict):
 
     memory: Short = "1Mi"
     cores: Short = "1%"
-
-
-class Shim(Strict):
-    """The library that enforces the share inside the container, and what makes the loader find it."""
-
-    mode: Literal["inject", "plugin"] = told("plugin: the cluster's device plugin mounts it", "inject")
-    mounted_by: Long | None = told("label (key=value) of DaemonSets whose device plugin mounts this library itself")
-    limit: Literal["env", "plugin"] | None = told("what sets the limit: variables, or the device plugin")
-    forms: list[KeyText] | None = told("only for requests with these forms", max_length=SOME)
-    needs: list[Literal["memory", "cores"]] = told("without whose limits no shim is added", [], max_length=FEW)
-    unmet: Literal["plugin", "deny"] = "plugin"
-    delivery: list[Delivery] = Field(["none"], max_length=FEW)
-    architectures: list[KeyText] = told("of nodes, the default first, for `{arch}` in deliveries", [], max_length=FEW)
-    files: list[Long] = told("what a copied folder must have, beside what is loaded first", [], max_length=FEW)
-    state: State | None = None
-    library_path: LibraryPath | None = None
-    preload: Preload | None = None
-    audit: Audit | None = None
-    units: Units = told("of {memory} and {cores}", Units.model_construct(memory="1Mi", cores="1%"))
-    env: dict[KeyText, Long] = told(
-        "with {memory}, {cores}, {devices} and {container}; {index} in names: one for each device", {}, max_length=SOME
-    )
-    env_if_unset: dict[KeyText, Long] = told("variables that only a container's `env` may replace", {}, max_length=SOME)
 
 
 class Unlimited(Strict):
@@ -314,90 +285,3 @@ class SharedName(Strict):
         description="labels of such nodes, each with a pattern of values; one match is enough",
     )
     instead: Long = Field(description="a sentence about what to configure instead")
-
-
-class Mapping(Strict):
-    """A mapping: the description of a vendor."""
-
-    api_version: Literal["vgpu-webhook.io/v1alpha1"] = API_VERSION
-    kind: Literal["Mapping"] = "Mapping"
-    vendor: Name
-    family: Name = Field(description="the hardware family; `any` for a vendor without hardware of its own")
-    about: Long | None = None
-    aliases: list[Name] = told("other names for settings, annotations and options", [], max_length=FEW)
-    system: Short | None = told(
-        "the system that serves the keys, as messages name it; by default that of the first source", min_length=1
-    )
-    keys: dict[Short, Key] = Field(min_length=1, max_length=FEW)
-    variables: dict[Short, Variable] = Field({}, max_length=FEW)
-    forms: list[Form] = Field(min_length=1, max_length=SOME)
-    defaults: Defaults = Defaults()
-    translate_to: Name | None = None
-    drop: list[Literal["memory", "cores"]] = told("of targets: what may be dropped, with a warning", [], max_length=FEW)
-    containers: Literal["any", "one", "equal", "shared"] = told(
-        "one: at most one container requests; equal: all alike, as they are added up; shared: all together", "any"
-    )
-    excludes: list[KeyText] = told("resource names that no container of a requesting pod may have", [], max_length=FEW)
-    one_device: bool = told("all containers of a pod use the same device", default=False)
-    init_containers: Literal["served", "ignored", "denied"] = told("ignored: never written; denied: nor read", "served")
-    native_sidecars: Literal["served", "freed"] = told("freed: others may get their devices while they run", "served")
-    unlimited: Long | Unlimited | None = told("the vendor does not limit shares: a sentence about that for the warning")
-    copies: Name | None = told("a vendor whose request these keys may repeat in a container, if both mean the same")
-    allowed_with: dict[Name, Long] = told("vendors beside it in a container → why it is left alone", {}, max_length=FEW)
-    config_maps: LabelKey | None = told(
-        "the annotation that names ConfigMaps of the scheduler: a translation removes references to them"
-    )
-    inactive: bool = told("true: the vendor's names are not read unless the setting `owners` names it", default=False)
-    target: bool = told("false: read only, never written", default=True)
-    claim: Claim | None = told("requests are written as resource claims, never read from other keys")
-    place: Place = Place()
-    shim: Shim | None = None
-    guard: list[Guard] = Field([], max_length=SOME)
-    unguarded: Long | None = told("for people: what of the vendor's is not guarded, and why")
-    environment: dict[KeyText, Short | None] = told(
-        "variables of the device plugin → the key whose number per device is the value, or null", {}, max_length=SOME
-    )
-    card_labels: list[LabelKey] = told("node labels that name the device, for all of the family", [], max_length=FEW)
-    largest_device: Amount | None = told("the memory of the largest device that is sold, for all of the family")
-    node_labels: NodeLabels = told(
-        "labels of nodes with what they have, for all vendors of the family: `check --pre` proposes by them",
-        NodeLabels.model_construct(devices=None, memory=None),
-    )
-    counts_parts: bool = told("a count is of parts, several of which may be on one device", default=False)
-    shared_names: list[SharedName] = told("others' names that it may serve; `check` looks for them", [], max_length=FEW)
-    reports: Annotated[list[KeyText | GatedName], Field(max_length=FEW)] | None = told(
-        "the resources of keys that nodes report where the newest release of the system is installed as by its "
-        "chart, or with what it `needs`; if no key is a resource, others that they need. One with variables, spelled as by "
-        "its key, is at least one such name. `[]`: none; without it: unknown. `check` says which of them no node has"
-    )
-    allocates: Literal["scheduler", "kubelet"] | None = told(
-        "who chooses the devices of a pod; without it a scheduler, if `place` has one, or for shares"
-    )
-    privileged: Literal["deny", "shares", "allow"] = told(
-        "denied with a privileged container: `shares`; `deny`: whole devices, too; `allow`: none", "shares"
-    )
-    owned: list[KeyText | OwnedLabel] = told("annotations and labels that only a scheduler writes", [], max_length=MANY)
-    owned_by: list[Long] = told("the users (service accounts) that may write them", [], max_length=SOME)
-    hints: list[KeyText] = told("annotations that a translation makes void, with a warning", [], max_length=MANY)
-    selects: Selects = told(
-        "annotations that a target with claims obeys, if it has keys with `selects`",
-        Selects.model_construct(model=None, not_model=None, uuid=None, not_uuid=None),
-    )
-    belongs: list[Belonging] = told(
-        "names of this system alone, or `key=value` of its nodes, that a translation reports", [], max_length=SOME
-    )
-    known: list[KeyText | KnownName] = told(
-        "names of other systems: patterns of resource names under its prefixes, or with advice", [], max_length=MANY
-    )
-    match: Match = Match()
-    sources: list[CheckedSource] = told("the sources that the document was checked against", [], max_length=FEW)
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """The keys in `owned`."""
-        return tuple(entry if isinstance(entry, str) else entry.label for entry in self.owned)
-
-    @property
-    def all_hints(self) -> tuple[str, ...]:
-        """`hints`, and the annotations in `selects`, which have no effect without a target that obeys them."""
-        return (*self.hints, *(annotation for _, annotation in self.selects if annotation is not None))

@@ -13,14 +13,16 @@ Before that the kubelet expands ``$(NAME)`` in a value, and ``$$`` to ``$`` (``t
 
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
+from pydantic import Field
 from pydantic.alias_generators import to_camel
 
-from webhook.mapping.document.problem import FieldPath, Problem, Problems
+from webhook.mapping.document.problem import Problems
+from webhook.mapping.document.strict import FEW, SOME, KeyText, Long, Strict, told
 from webhook.mapping.model import schema
 from webhook.mapping.notation import parse_unit
 from webhook.quantity import Number, QuantityError, parse_quantity
@@ -130,16 +132,7 @@ _AMOUNTS: Final = frozenset({"memory", "cores"})  # a request may leave them wit
 INDEX: Final = "{index}"
 ARCH: Final = "{arch}"
 ARCH_LABEL: Final = "kubernetes.io/arch"
-MAX_INDEXED: Final = 64
-"""The most devices of a container for each of which a variable is written: nodes have up to 16."""
-
-NOBODY: Final = 65534
-"""The user of what copies a library: a volume is writable for every user."""
-
-_COPY: Final = (
-    'from=$1 to=$2; shift 2; cp -R "$from/." "$to"; for file; do '
-    '[ -f "$to/$file" ] || { echo "$file is missing in $from of the image" >&2; exit 1; }; done'
-)
+MAX_INDEXED: Final = 64  # the most devices of a container for each of which a variable is written: nodes have up to 16
 
 
 def inside(path: str, folder: str) -> bool:
@@ -159,9 +152,8 @@ def has_mark(raw: bytes, marks: tuple[bytes, ...]) -> bool:
 class ShimVariable:
     """A variable that the shim reads, whose value may depend on the request.
 
-    Attributes:
-        template: the value; ``{memory}`` stands for memory per device in the shim's unit, rounded up, ``{cores}`` likewise,
-            ``{devices}`` for the count of devices, ``{container}`` for the container's name.
+    ``{memory}`` stands for memory per device in the shim's unit, rounded up, ``{cores}`` likewise, ``{devices}`` for the count
+    of devices, ``{container}`` for the container's name.
     """
 
     name: str  # with `{index}`, one for each device, counted from 0
@@ -195,20 +187,17 @@ class ShimVariable:
 class Delivery:
     """A way in which the library reaches a container; ``none`` adds nothing.
 
-    Attributes:
-        library, mount_path: the volume that holds the library, which no container may write to, and where it is mounted.
-        volumes, mounts: entries of the pod, including the writable state, and of the container.
-        installer: the init container that fills the volume, with its name; None for a volume that has the library.
-        marks: texts of which undecoded JSON contains one if it could collide: names of the volumes, last parts of the
-            mount paths, or an escape, which may hide either.
+    The volume `library` holds it, which no container may write to; the installer is the init container that fills this, with
+    its name. Undecoded JSON that could collide contains one of `marks`: names of the volumes, last parts of the mount paths,
+    or an escape, which may hide either.
     """
 
     kind: DeliveryKind  # the name in documents, in the namespace's annotation and in the status
     library: str = ""
     mount_path: str = ""
-    volumes: tuple[PodEntry, ...] = ()
+    volumes: tuple[PodEntry, ...] = ()  # of the pod, including the writable state
     mounts: tuple[PodEntry, ...] = ()
-    installer: PodEntry | None = None
+    installer: PodEntry | None = None  # None for a volume that has the library
     marks: tuple[bytes, ...] = ()
 
     @property
@@ -220,38 +209,64 @@ class Delivery:
 NO_DELIVERY: Final = Delivery("none")
 
 
-@dataclass(frozen=True, slots=True)
-class Shim:
-    """What a container with a share gets; made by `compile_shim` only."""
+class Shim(Strict):
+    """The library that enforces the share inside the container, and what makes the loader find it."""
 
-    document: schema.Shim
-    mounted_by: tuple[str, str] | None  # label of the DaemonSets whose device plugin mounts the library, if it is known
-    deliveries: tuple[Delivery, ...]  # in order of preference
-    by_architecture: Mapping[str, tuple[Delivery, ...]]  # the default first; empty if they are alike
-    library_path: tuple[str, ...]  # what `LD_LIBRARY_PATH` begins with
-    leave_unset: bool
-    preload: tuple[str, ...]  # what `LD_PRELOAD` begins with
-    own_path: PodEntry | None  # the search path in a variable of its own; None without one
-    covers: frozenset[tuple[str, str]]  # mounts, as path and volume, at a path that a guard may list
-    variables: tuple[ShimVariable, ...]  # that the library reads, with that one and `LD_AUDIT`
-    indexed: tuple[ShimVariable, ...]  # of these, those for each device
-    if_unset: Mapping[str, str]  # variables, with values, that a container's own `env` may set otherwise
-    memory_unit: Number  # bytes in which variables contain amounts
-    cores_unit: Number  # percent, likewise
-    names: frozenset[str]  # all variables that the shim may write; `*` in one stands for an index
-    path_alone: PodEntry  # the entry for a container without `LD_LIBRARY_PATH`
-    path_assumed: str  # the warning about it
-    path_before_env_from: PodEntry  # the entry for a container that may take one from `envFrom`
+    mode: Literal["inject", "plugin"] = told("plugin: the cluster's device plugin mounts it", "inject")
+    plugin: Long | None = told(
+        "label (key=value) of DaemonSets whose device plugin mounts this library itself", alias="mountedBy"
+    )
+    limit: Literal["env", "plugin"] | None = told("what sets the limit: variables, or the device plugin")
+    forms: list[KeyText] | None = told("only for requests with these forms", max_length=SOME)
+    needs: list[Literal["memory", "cores"]] = told("without whose limits no shim is added", [], max_length=FEW)
+    without: Literal["plugin", "deny"] = told(default="plugin", alias="unmet")
+    delivery: list[schema.WrittenDelivery] = Field(["none"], max_length=FEW)
+    architectures: list[KeyText] = told("of nodes, the default first, for `{arch}` in deliveries", [], max_length=FEW)
+    files: list[Long] = told("what a copied folder must have, beside what is loaded first", [], max_length=FEW)
+    state: schema.State | None = None
+    search: schema.LibraryPath | None = told(alias="libraryPath")
+    preloaded: schema.Preload | None = told(alias="preload")
+    audit: schema.Audit | None = None
+    units: schema.Units = told("of {memory} and {cores}", schema.Units.model_construct(memory="1Mi", cores="1%"))
+    env: dict[KeyText, Long] = told(
+        "with {memory}, {cores}, {devices} and {container}; {index} in names: one for each device", {}, max_length=SOME
+    )
+    env_if_unset: dict[KeyText, Long] = told("variables that only a container's `env` may replace", {}, max_length=SOME)
+
+    if TYPE_CHECKING:
+        mounted_by: tuple[str, str] | None  # label of the DaemonSets whose device plugin mounts the library
+        deliveries: tuple[Delivery, ...]  # in order of preference
+        by_architecture: Mapping[str, tuple[Delivery, ...]]  # the default first; empty if they are alike
+        library_path: tuple[str, ...]  # what `LD_LIBRARY_PATH` begins with
+        leave_unset: bool
+        preload: tuple[str, ...]  # what `LD_PRELOAD` begins with
+        own_path: PodEntry | None  # the search path in a variable of its own; None without one
+        covers: frozenset[tuple[str, str]]  # mounts, as path and volume, at a path that a guard may list
+        variables: tuple[ShimVariable, ...]  # that the library reads, with that one and `LD_AUDIT`
+        indexed: tuple[ShimVariable, ...]  # of these, those for each device
+        if_unset: Mapping[str, str]  # variables, with values, that a container's own `env` may set otherwise
+        memory_unit: Number  # bytes in which variables contain amounts
+        cores_unit: Number  # percent, likewise
+        names: frozenset[str]  # all variables that the shim may write; `*` in one stands for an index
+        path_alone: PodEntry  # the entry for a container without `LD_LIBRARY_PATH`
+        path_assumed: str  # the warning about it
+        path_before_env_from: PodEntry  # the entry for a container that may take one from `envFrom`
+
+    @property
+    def mounted(self) -> list[tuple[str, str]]:
+        """The volumes that it mounts, with the paths in a container."""
+        injected = self.deliveries if self.mode == "inject" else ()
+        return [(each.library, mount["mountPath"]) for each in injected for mount in each.mounts]
 
     def serves(self, form: str | None) -> bool:
         """Return whether a request in this form gets the shim."""
-        return self.document.forms is None or form in self.document.forms
+        return self.forms is None or form in self.forms
 
     def unmet(self, request: Request) -> Need | None:
         """Return the dimension that the shim needs, or has a variable for, and whose limit cannot be written; else None."""
-        if "memory" in self.document.needs and not isinstance(request.memory, Size):
+        if "memory" in self.needs and not isinstance(request.memory, Size):
             return "memory"
-        if "cores" in self.document.needs and not isinstance(request.cores, Percent):
+        if "cores" in self.needs and not isinstance(request.cores, Percent):
             return "cores"
         # No limit and all of a device need no variable; a percentage of a device of unknown size has no value to write.
         if isinstance(request.memory, Percent) and request.memory != ALL:
@@ -266,38 +281,86 @@ class Shim:
         if isinstance(request.cores, Percent):
             amounts["cores"] = str(-(-request.cores.value // self.cores_unit))
         missing = _AMOUNTS.difference(amounts)
-        values = {
-            variable.name: variable.template.format_map(amounts) if variable.uses else variable.template
-            for variable in self.variables
-            if not variable.indexed and (not missing or variable.uses.isdisjoint(missing))
-        }
+        values: dict[str, str] = {}
+        for variable in self.variables:
+            if not variable.indexed and variable.uses.isdisjoint(missing):
+                values[variable.name] = variable.template.format_map(amounts)
         for variable in self.indexed:
-            for index in range(min(request.devices or 0, MAX_INDEXED) if variable.uses.isdisjoint(missing) else 0):
-                amounts["index"] = str(index)
-                values[variable.name.format_map(amounts)] = variable.template.format_map(amounts)
+            if variable.uses.isdisjoint(missing):
+                for index in range(min(request.devices or 0, MAX_INDEXED)):
+                    amounts["index"] = str(index)
+                    values[variable.name.format_map(amounts)] = variable.template.format_map(amounts)
         return values
 
 
-def compile_shim(model: schema.Shim, forms: Collection[str], problems: Problems) -> Shim:
+NOBODY: Final = 65534  # the user of what copies a library: a volume is writable for every user
+
+_COPY: Final = (
+    'from=$1 to=$2; shift 2; cp -R "$from/." "$to"; for file; do '
+    '[ -f "$to/$file" ] || { echo "$file is missing in $from of the image" >&2; exit 1; }; done'
+)
+
+
+def compile_shim(model: Shim, forms: Collection[str], problems: Problems) -> Shim:
     """Compile the shim of a document, whose forms have these names; the result is usable only without problems."""
-    problems.extend(_architecture_problems(model), "shim")
+    _check_architectures(model, problems)
     default = _in_architecture(model)
-    checks = (_limit_problems, _delivery_problems, _state_problems, _loader_problems, _env_problems, _unit_problems)
-    problems.extend((problem for check in checks for problem in check(default)), "shim")
-    if model.mounted_by is not None and not re.fullmatch(r"[^=\s]+=[^=\s]+", model.mounted_by):
-        problems.add(("shim", "mountedBy"), f"{model.mounted_by!r} is not a label with its value", "write key=value")
+    for check in (_check_limit, _check_deliveries, _check_state, _check_loader, _check_env, _check_units):
+        check(default, problems)
+    unlabelled = model.plugin is not None and not re.fullmatch(r"[^=\s]+=[^=\s]+", model.plugin)
+    problems.when(unlabelled, "mountedBy", f"{model.plugin!r} is not a label with its value", "write key=value")
     for index, name in enumerate(model.forms or ()):
-        if name not in forms:
-            problems.unknown(("shim", "forms", index), "form", name, forms)
-    return _shim(model)
+        problems.unknown(("forms", index), "form", name, forms)
+    by_architecture = {name: _deliveries(_in_architecture(model, name)) for name in model.architectures}
+    key, _, value = (model.plugin or "").partition("=")
+    derived: dict[str, Any] = {
+        "mounted_by": None if model.plugin is None else (key, value),
+        "deliveries": next(iter(by_architecture.values())) if by_architecture else _deliveries(model),
+        "by_architecture": by_architecture,
+        "preload": () if model.preloaded is None else tuple(model.preloaded.prefix),
+        "memory_unit": _unit(model.units.memory),
+        "cores_unit": _unit(model.units.cores),
+        **_search(model.search or schema.LibraryPath.model_construct(prefix=[], image_default=[])),
+    }
+    compiled = model.model_copy(update=derived)
+    covers = frozenset((path, library) for library, path in compiled.mounted if path == PRELOAD_FILE)
+    return compiled.model_copy(update={"covers": covers, **_variables(compiled)})
 
 
-def _in_architecture(model: schema.Shim, architecture: str | None = None) -> schema.Shim:
+def _search(path: schema.LibraryPath) -> dict[str, Any]:
+    """What follows from the search path."""
+    prefix, image = ":".join(path.prefix), ":".join(path.image_default)
+    assumed = f"LD_LIBRARY_PATH replaces the image's own, assumed to be {image or 'empty'}"
+    return {
+        "library_path": tuple(path.prefix) if path.variable is None else (),
+        "leave_unset": path.if_unset == "leave",
+        "own_path": None if path.variable is None else {"name": path.variable, "value": prefix},
+        "path_alone": {"name": LD_LIBRARY_PATH, "value": ":".join((*path.prefix, *path.image_default))},
+        "path_assumed": f"{assumed}: set it in the pod if the image needs another",
+        "path_before_env_from": {"name": LD_LIBRARY_PATH, "value": f"{prefix}:{absolute(LD_LIBRARY_PATH)}"},
+    }
+
+
+def _variables(shim: Shim) -> dict[str, Any]:
+    """The variables that the library reads, and the names of all that the shim may write."""
+    written = {} if shim.audit is None else {LD_AUDIT: ":".join(shim.audit.files)}
+    written |= {} if shim.own_path is None else {shim.own_path["name"]: shim.own_path["value"]}
+    variables = tuple(ShimVariable(*each) for each in (written | shim.env).items())
+    # Those of a document that is extended give way to the variables of the one that extends it.
+    taken = re.compile("|".join(re.escape(each.pattern).replace(r"\*", "[0-9]+") for each in variables) or "(?!)")
+    if_unset = {name: value for name, value in shim.env_if_unset.items() if taken.fullmatch(name) is None}
+    loader = {LD_PRELOAD: shim.preload, LD_LIBRARY_PATH: shim.library_path}
+    named = (*(variable.pattern for variable in variables), *if_unset, *(name for name, led in loader.items() if led))
+    indexed = tuple(variable for variable in variables if variable.indexed)
+    return {"variables": variables, "indexed": indexed, "if_unset": if_unset, "names": frozenset(named)}
+
+
+def _in_architecture(model: Shim, architecture: str | None = None) -> Shim:
     """The shim on nodes of an architecture, by default of the first."""
     if not model.architectures:
         return model
     name = re.sub("[^a-z0-9]", "", architecture or model.architectures[0])
-    deliveries: list[schema.Delivery] = [
+    deliveries: list[schema.WrittenDelivery] = [
         delivery
         if delivery == "none"
         else type(delivery).model_validate_json(delivery.model_dump_json(by_alias=True).replace(ARCH, name))
@@ -306,53 +369,12 @@ def _in_architecture(model: schema.Shim, architecture: str | None = None) -> sch
     return model.model_copy(update={"delivery": deliveries})
 
 
-def _source(delivery: schema.Delivery) -> tuple[DeliveryKind, schema.DeliveryVolume | None]:
+def _source(delivery: schema.WrittenDelivery) -> tuple[DeliveryKind, schema.DeliveryVolume | None]:
     """The kind of a delivery, and its volume."""
     if delivery == "none":
         return delivery, None
     ((name, volume),) = delivery
     return cast("DeliveryKind", to_camel(name)), volume
-
-
-def _shim(model: schema.Shim) -> Shim:
-    path = model.library_path or schema.LibraryPath.model_construct(prefix=[], image_default=[])
-    prefix, whole_path = ":".join(path.prefix), ":".join((*path.prefix, *path.image_default))
-    own_path = None if path.variable is None else {"name": path.variable, "value": prefix}
-    written = {} if model.audit is None else {LD_AUDIT: ":".join(model.audit.files)}
-    written |= {} if path.variable is None else {path.variable: prefix}
-    variables = tuple(ShimVariable(*each) for each in (written | model.env).items())
-    # Those of a document that is extended give way to the variables of the one that extends it.
-    taken = re.compile("|".join(re.escape(each.pattern).replace(r"\*", "[0-9]+") for each in variables) or "(?!)")
-    if_unset = {name: value for name, value in model.env_if_unset.items() if taken.fullmatch(name) is None}
-    preload = () if model.preload is None else tuple(model.preload.prefix)
-    needed = ((LD_PRELOAD, preload), (LD_LIBRARY_PATH, prefix and own_path is None))
-    loader = [name for name, is_needed in needed if is_needed]
-    by_architecture = {name: _deliveries(_in_architecture(model, name)) for name in model.architectures}
-    deliveries = next(iter(by_architecture.values()), _deliveries(model))
-    injected = deliveries if model.mode == "inject" else ()
-    mounts = [(each.library, mount["mountPath"]) for each in injected for mount in each.mounts]
-    key, _, value = (model.mounted_by or "").partition("=")
-    return Shim(
-        document=model,
-        mounted_by=None if model.mounted_by is None else (key, value),
-        deliveries=deliveries,
-        by_architecture=by_architecture,
-        library_path=tuple(path.prefix) if own_path is None else (),
-        leave_unset=path.if_unset == "leave",
-        preload=preload,
-        own_path=own_path,
-        covers=frozenset((PRELOAD_FILE, library) for library, path in mounts if path == PRELOAD_FILE),
-        variables=variables,
-        indexed=tuple(variable for variable in variables if variable.indexed),
-        if_unset=if_unset,
-        memory_unit=_unit(model.units.memory),
-        cores_unit=_unit(model.units.cores),
-        names=frozenset([*(variable.pattern for variable in variables), *if_unset, *loader]),
-        path_alone={"name": LD_LIBRARY_PATH, "value": whole_path},
-        path_assumed="LD_LIBRARY_PATH replaces the image's own, "
-        f"assumed to be {':'.join(path.image_default) or 'empty'}: set it in the pod if the image needs another",
-        path_before_env_from={"name": LD_LIBRARY_PATH, "value": f"{prefix}:{absolute(LD_LIBRARY_PATH)}"},
-    )
 
 
 def _unit(text: str) -> Number:
@@ -362,32 +384,35 @@ def _unit(text: str) -> Number:
         return 1  # reported as a problem
 
 
-def _deliveries(model: schema.Shim) -> tuple[Delivery, ...]:
+def _deliveries(model: Shim) -> tuple[Delivery, ...]:
     return tuple(_delivery(delivery, model) for delivery in model.delivery)
 
 
-def _delivery(model: schema.Delivery, shim: schema.Shim) -> Delivery:
+def _delivery(model: schema.WrittenDelivery, shim: Shim) -> Delivery:
     kind, library = _source(model)
     if library is None:
         return NO_DELIVERY
-    mount = {"name": library.volume, "mountPath": library.mount_path, "readOnly": True}
-    folder = library.sub_path if isinstance(library, schema.ImageVolume) else None
-    if folder is not None:
-        mount["subPath"] = folder
-    volumes: list[PodEntry] = [{"name": library.volume, **_volume_source(library)}]
-    mounts: list[PodEntry] = [mount]
-    if shim.preload is not None and shim.preload.file is not None:
-        file = shim.preload.file if folder is None else f"{folder}/{shim.preload.file}"
-        mounts.append({"name": library.volume, "mountPath": PRELOAD_FILE, "subPath": file, "readOnly": True})
+    name, folder = library.volume, library.sub_path if isinstance(library, schema.ImageVolume) else None
+    within = {} if folder is None else {"subPath": folder}
+    volumes: list[PodEntry] = [{"name": name, **_volume_source(library)}]
+    mounts: list[PodEntry] = [{"name": name, "mountPath": library.mount_path, "readOnly": True, **within}]
+    file = shim.preloaded and shim.preloaded.file
+    if file is not None:
+        path = file if folder is None else f"{folder}/{file}"
+        mounts.append({"name": name, "mountPath": PRELOAD_FILE, "subPath": path, "readOnly": True})
     state = shim.state
     if state is not None:
         volumes.append({"name": state.volume, "emptyDir": dict(state.empty_dir)})
         mounts += [{"name": state.volume, "mountPath": at, "subPath": sub} for at, sub in state.mounts.items()]
-    names = {volume["name"] for volume in volumes} | {posixpath.basename(mount["mountPath"]) for mount in mounts}
-    marks = ("\\", *sorted(name for name in names if not any(other in name for other in names - {name})))
     installer = _installer(library, shim) if isinstance(library, schema.FilledEmptyDir) else None
-    encoded = tuple(map(str.encode, marks))
-    return Delivery(kind, library.volume, library.mount_path, tuple(volumes), tuple(mounts), installer, encoded)
+    return Delivery(kind, name, library.mount_path, tuple(volumes), tuple(mounts), installer, _marks(volumes, mounts))
+
+
+def _marks(volumes: Iterable[PodEntry], mounts: Iterable[PodEntry]) -> tuple[bytes, ...]:
+    """An escape, and the shortest texts of which one is in every name of a volume or path of a mount."""
+    names = {volume["name"] for volume in volumes} | {posixpath.basename(mount["mountPath"]) for mount in mounts}
+    shortest = sorted(name for name in names if not any(other in name for other in names - {name}))
+    return (b"\\", *map(str.encode, shortest))
 
 
 def _volume_source(library: schema.DeliveryVolume) -> PodEntry:
@@ -401,17 +426,17 @@ def _volume_source(library: schema.DeliveryVolume) -> PodEntry:
     return {"csi": {"driver": library.driver, "readOnly": True, **attributes}}
 
 
-def _copy_command(folder: str, mount_path: str, shim: schema.Shim) -> list[str]:
+def _copy_command(folder: str, mount_path: str, shim: Shim) -> list[str]:
     """Copy the folder, then fail for each file that the mapping names and it does not have."""
-    loaded = [*(shim.preload.prefix if shim.preload else ()), *(shim.audit.files if shim.audit else ())]
+    loaded = [*(shim.preloaded.prefix if shim.preloaded else ()), *(shim.audit.files if shim.audit else ())]
     files = [path.removeprefix(f"{mount_path}/") for path in loaded if path.startswith(f"{mount_path}/")]
-    if shim.preload is not None and shim.preload.file is not None:
-        files.append(shim.preload.file)
+    if shim.preloaded is not None and shim.preloaded.file is not None:
+        files.append(shim.preloaded.file)
     named = dict.fromkeys(file for file in (*shim.files, *files) if re.fullmatch(_RELATIVE, file))
     return ["sh", "-ec", _COPY, "sh", folder, mount_path, *named]
 
 
-def _installer(library: schema.FilledEmptyDir, shim: schema.Shim) -> PodEntry:
+def _installer(library: schema.FilledEmptyDir, shim: Shim) -> PodEntry:
     """The init container that fills the volume: every Pod Security level and quota permits it."""
     command = library.command or _copy_command(library.folder or "", library.mount_path, shim)
     amounts = {"cpu": library.cpu, "memory": library.memory}
@@ -461,203 +486,201 @@ _TEXTS: Final = {
 """By kind of text: what it has to look like, what it should be, and a hint."""
 
 
-def _unlike(kind: str, text: str | None, *path: str | int) -> Iterator[Problem]:
+def _check_like(kind: str, text: str | None, problems: Problems, *path: str | int) -> None:
     pattern, what, hint = _TEXTS[kind]
-    if text is not None and re.fullmatch(pattern, text) is None:
-        yield Problem(f"{text!r} is not {what}", path, hint)
+    unlike = text is not None and re.fullmatch(pattern, text) is None
+    problems.when(unlike, path, f"{text!r} is not {what}", hint)
 
 
-def _architecture_problems(model: schema.Shim) -> Iterator[Problem]:
+def _check_architectures(model: Shim, problems: Problems) -> None:
     for index, name in enumerate(model.architectures):
-        if re.fullmatch("[a-z0-9]+", name) is None:
-            hint = "write such as `amd64`"
-            yield Problem(f"{name!r} is not an architecture of nodes", ("architectures", index), hint)
-    for index, delivery in enumerate(model.delivery if model.architectures else ()):
-        kind, volume = _source(delivery)
-        if volume is not None and ARCH in f"{volume.volume} {volume.mount_path}":
-            hint = "use it in paths and images that the library comes from"
-            yield Problem(f"{ARCH} cannot be in `volume` or `mountPath`", ("delivery", index, kind), hint)
-    if model.architectures and _in_architecture(model) == model:
-        yield Problem(f"has no effect: no delivery has {ARCH}", ("architectures",), "remove it")
+        unlike = re.fullmatch("[a-z0-9]+", name) is None
+        problems.when(
+            unlike, ("architectures", index), f"{name!r} is not an architecture of nodes", "write such as `amd64`"
+        )
+    if not model.architectures:
+        return
+    for index, (kind, volume) in enumerate(map(_source, model.delivery)):
+        wrong = volume is not None and ARCH in f"{volume.volume} {volume.mount_path}"
+        hint = "use it in paths and images that the library comes from"
+        problems.when(wrong, ("delivery", index, kind), f"{ARCH} cannot be in `volume` or `mountPath`", hint)
+    unused = _in_architecture(model).delivery == model.delivery
+    problems.when(unused, "architectures", f"has no effect: no delivery has {ARCH}", "remove it")
 
 
-def _limit_problems(model: schema.Shim) -> Iterator[Problem]:
-    if model.limit is None:
-        hint = "write `limit: env` if variables of the pod set it, `limit: plugin` if the device plugin does"
-        yield Problem("a shim needs a limit, and `limit` is missing", ("limit",), hint)
+def _check_limit(model: Shim, problems: Problems) -> None:
+    hint = "write `limit: env` if variables of the pod set it, `limit: plugin` if the device plugin does"
+    problems.when(model.limit is None, "limit", "a shim needs a limit, and `limit` is missing", hint)
     if model.limit == "env":
         limited = {name for value in model.env.values() for name in PLACEHOLDER.findall(value)}
-        if not model.needs:
-            message = "`limit: env` does not specify which limit the variables set"
-            yield Problem(message, ("needs",), "write `needs: [memory]`")
+        message = "`limit: env` does not specify which limit the variables set"
+        problems.when(not model.needs, "needs", message, "write `needs: [memory]`")
         for index, need in enumerate(model.needs):
-            if need not in limited:
-                hint = f"give one a value with {{{need}}}, or write `limit: plugin`"
-                yield Problem(f"no variable of `env` sets the limit of {need}", ("needs", index), hint)
-    own = {"state": model.state, "preload": model.preload, "audit": model.audit, "env": model.env}
+            hint = f"give one a value with {{{need}}}, or write `limit: plugin`"
+            message = f"no variable of `env` sets the limit of {need}"
+            problems.when(need not in limited, ("needs", index), message, hint)
+    own = {"state": model.state, "preload": model.preloaded, "audit": model.audit, "env": model.env}
     unused = [key for key, value in {**own, "envIfUnset": model.env_if_unset}.items() if value]
-    if model.limit == "plugin" and unused and all(delivery == "none" for delivery in model.delivery):
+    if model.limit == "plugin" and unused and {*map(str, model.delivery)} <= {"none"}:
         message = f"`{unused[0]}` has no effect: without a delivery only the search path is set"
-        yield Problem(message, (unused[0],), "add a delivery, or remove it")
+        problems.add((unused[0],), message, "add a delivery, or remove it")
 
 
-def _delivery_problems(model: schema.Shim) -> Iterator[Problem]:
-    if not model.delivery:
-        yield Problem("no delivery is listed", ("delivery",), "write `delivery: [none]` if nothing is to be mounted")
-    sources = [_source(delivery) for delivery in model.delivery]
-    for index, (kind, volume) in enumerate(sources):
-        if kind in {other for other, _ in sources[:index]}:
-            yield Problem(f"{kind} is listed twice", ("delivery", index))
+def _check_deliveries(model: Shim, problems: Problems) -> None:
+    message = "no delivery is listed"
+    problems.when(not model.delivery, "delivery", message, "write `delivery: [none]` if nothing is to be mounted")
+    kinds, volumes = zip(*map(_source, model.delivery), strict=True) if model.delivery else ((), ())
+    for index, (kind, volume) in enumerate(zip(kinds, volumes, strict=True)):
+        problems.when(kind in kinds[:index], ("delivery", index), f"{kind} is listed twice")
         if volume is not None:
-            yield from _volume_problems(volume, "delivery", index, kind)
+            _check_volume(volume, problems.at("delivery", index, kind))
     for index, file in enumerate(model.files):
-        yield from _unlike("file", file, "files", index)
-    copied = any(isinstance(each, schema.FilledEmptyDir) and each.folder is not None for _, each in sources)
-    if model.files and not copied:
-        yield Problem("has no effect: no delivery copies a folder", ("files",), "add an emptyDir with `folder`")
+        _check_like("file", file, problems, "files", index)
+    copied = any(isinstance(each, schema.FilledEmptyDir) and each.folder is not None for each in volumes)
+    wrong, message = model.files and not copied, "has no effect: no delivery copies a folder"
+    problems.when(wrong, "files", message, "add an emptyDir with `folder`")
 
 
-def _volume_problems(volume: schema.DeliveryVolume, *path: str | int) -> Iterator[Problem]:
-    yield from _unlike("volume", volume.volume, *path, "volume")
-    yield from _unlike("path", volume.mount_path, *path, "mountPath")
-    if isinstance(volume, schema.HostPath):
-        yield from _unlike("path", volume.path, *path, "path")
-    if isinstance(volume, schema.ImageVolume):
-        yield from _unlike("image", volume.reference, *path, "reference")
-        yield from _unlike("folder", volume.sub_path, *path, "subPath")
+def _check_volume(volume: schema.DeliveryVolume, problems: Problems) -> None:
+    for kind, key, text in (
+        ("volume", "volume", volume.volume),
+        ("path", "mountPath", volume.mount_path),
+        ("path", "path", volume.path if isinstance(volume, schema.HostPath) else None),
+        ("image", "reference", volume.reference if isinstance(volume, schema.ImageVolume) else None),
+        ("folder", "subPath", volume.sub_path if isinstance(volume, schema.ImageVolume) else None),
+    ):
+        _check_like(kind, text, problems, key)
     if isinstance(volume, schema.FilledEmptyDir):
-        yield from _unlike("image", volume.image, *path, "image")
-        if (volume.folder is None) == (volume.command is None):
-            message = "has not exactly one of `folder` and `command`"
-            yield Problem(message, path, "write the library's folder in the image as `folder`")
-        yield from _unlike("path", volume.folder, *path, "folder")
+        _check_like("image", volume.image, problems, "image")
+        both = (volume.folder is None) == (volume.command is None)
+        hint = "write the library's folder in the image as `folder`"
+        problems.when(both, (), "has not exactly one of `folder` and `command`", hint)
+        _check_like("path", volume.folder, problems, "folder")
         for key, amount in (("sizeLimit", volume.size_limit), ("cpu", volume.cpu), ("memory", volume.memory)):
-            yield from _quantity_problems(amount, *path, key)
+            _check_quantity(amount, problems, key)
 
 
-def _quantity_problems(text: str, *path: str | int) -> Iterator[Problem]:
+def _check_quantity(text: str, problems: Problems, *path: str) -> None:
+    hint = "write an amount such as `64Mi`"
     try:
-        if parse_quantity(text) <= 0:
-            yield Problem(f"{text} is nothing", path, "write an amount such as `64Mi`")
+        problems.when(parse_quantity(text) <= 0, path, f"{text} is nothing", hint)
     except QuantityError as error:
-        yield Problem(str(error), path, "write an amount such as `64Mi`")
+        problems.add(path, str(error), hint)
 
 
-def _state_problems(model: schema.Shim) -> Iterator[Problem]:
-    state = model.state
+def _check_state(model: Shim, problems: Problems) -> None:
+    state, here = model.state, problems.at("state")
     if state is None:
         return
-    yield from _unlike("volume", state.volume, "state", "volume")
-    yield from _empty_dir_problems(state.empty_dir)
-    if not state.mounts:
-        yield Problem("the volume is mounted nowhere", ("state", "mounts"), "write `mounts: {/some/path: folder}`")
+    _check_like("volume", state.volume, here, "volume")
+    _check_empty_dir(state.empty_dir, here.at("emptyDir"))
+    hint = "write `mounts: {/some/path: folder}`"
+    here.when(not state.mounts, "mounts", "the volume is mounted nowhere", hint)
     for mount_path, sub_path in state.mounts.items():
-        yield from _unlike("path", mount_path, "state", "mounts", mount_path)
-        yield from _unlike("state", sub_path, "state", "mounts", mount_path)
+        _check_like("path", mount_path, here, "mounts", mount_path)
+        _check_like("state", sub_path, here, "mounts", mount_path)
     for library in (volume for _, volume in map(_source, model.delivery) if volume is not None):
-        if library.volume == state.volume:
-            yield Problem(f"the volume of the library is called {library.volume!r}, too", ("state", "volume"))
+        message = f"the volume of the library is called {library.volume!r}, too"
+        here.when(library.volume == state.volume, "volume", message)
         for mount_path in state.mounts:
-            if inside(mount_path, library.mount_path) or inside(library.mount_path, mount_path):
-                message = f"{mount_path} and {library.mount_path}, of the library, overlap"
-                yield Problem(message, ("state", "mounts", mount_path))
+            overlap = inside(mount_path, library.mount_path) or inside(library.mount_path, mount_path)
+            message = f"{mount_path} and {library.mount_path}, of the library, overlap"
+            here.when(overlap, ("mounts", mount_path), message)
 
 
-def _empty_dir_problems(empty_dir: Mapping[str, str]) -> Iterator[Problem]:
+def _check_empty_dir(empty_dir: Mapping[str, str], problems: Problems) -> None:
     for key, value in empty_dir.items():
         if key == "sizeLimit":
-            yield from _quantity_problems(value, "state", "emptyDir", key)
+            _check_quantity(value, problems, key)
         elif key != "medium" or value not in {"", "Memory"}:
-            hint = "write `sizeLimit`, or `medium: Memory`"
-            yield Problem(f"an emptyDir has no {key}: {value}", ("state", "emptyDir", key), hint)
-    if "sizeLimit" not in empty_dir:
-        yield Problem("the volume has no bound", ("state", "emptyDir"), "write `emptyDir: {sizeLimit: 64Mi}`")
+            problems.add((key,), f"an emptyDir has no {key}: {value}", "write `sizeLimit`, or `medium: Memory`")
+    hint = "write `emptyDir: {sizeLimit: 64Mi}`"
+    problems.when("sizeLimit" not in empty_dir, (), "the volume has no bound", hint)
 
 
-def _loader_problems(model: schema.Shim) -> Iterator[Problem]:
-    path, preload = model.library_path, model.preload
+def _check_loader(model: Shim, problems: Problems) -> None:
+    path, preload, audit = model.search, model.preloaded, model.audit
     if path is not None:
-        yield from _library_path_problems(model, path)
-    if preload is not None and preload.file is None and not preload.prefix:
-        yield Problem("nothing is preloaded", ("preload",), "write `prefix` or `file`, or remove it")
-    if preload is not None and preload.file is not None:
-        yield from _unlike("file", preload.file, "preload", "file")
-        for index, (kind, _) in enumerate(map(_source, model.delivery)):
-            if kind == "image":
-                message = "an image volume brings folders, not the file of `preload`"
-                yield Problem(message, ("delivery", index), "use another delivery, or `preload.prefix`")
+        _check_search(model, path, problems)
+    if preload is not None:
+        _check_preload(model, preload, problems)
     seen: set[str] = set()
-    for key, name, entries in (
-        ("libraryPath", "prefix", path.prefix if path else ()),
-        ("libraryPath", "imageDefault", path.image_default if path else ()),
-        ("preload", "prefix", preload.prefix if preload else ()),
-        ("audit", "files", model.audit.files if model.audit else ()),
+    for key, name, part in (
+        ("libraryPath", "prefix", getattr(path, "prefix", ())),
+        ("libraryPath", "imageDefault", getattr(path, "image_default", ())),
+        ("preload", "prefix", getattr(preload, "prefix", ())),
+        ("audit", "files", getattr(audit, "files", ())),
     ):
-        for index, entry in enumerate(entries):
+        for index, entry in enumerate(part):
             plain = entry.replace("/$LIB/", "/lib/") if key == "preload" else entry
-            yield from _unlike("path", plain, key, name, index)
-            if entry in seen:
-                yield Problem(f"{entry} is listed twice", (key, name, index))
+            _check_like("path", plain, problems, key, name, index)
+            problems.when(entry in seen, (key, name, index), f"{entry} is listed twice")
             seen.add(entry)
 
 
-def _library_path_problems(model: schema.Shim, path: schema.LibraryPath) -> Iterator[Problem]:
-    left = path.if_unset == "leave"
-    if path.variable is not None:
-        yield from _name_problems(path.variable, ("libraryPath", "variable"))
-        if path.variable in model.env:
-            yield Problem(f"{path.variable} is also in `env`", ("libraryPath", "variable"), "write it in one place")
-    if path.image_default and (path.variable is not None or left):
-        message = "has no effect: the image's own value stays in force"
-        yield Problem(message, ("libraryPath", "imageDefault"), "remove it")
-    if left and path.variable is not None:
-        yield Problem("has no effect beside `variable`", ("libraryPath", "ifUnset"), "remove it")
-    elif left and model.preload is None and model.audit is None:
+def _check_preload(model: Shim, preload: schema.Preload, problems: Problems) -> None:
+    if preload.file is None:
+        problems.when(not preload.prefix, "preload", "nothing is preloaded", "write `prefix` or `file`, or remove it")
+        return
+    _check_like("file", preload.file, problems, "preload", "file")
+    for index, (kind, _) in enumerate(map(_source, model.delivery)):
+        message = "an image volume brings folders, not the file of `preload`"
+        hint = "use another delivery, or `preload.prefix`"
+        problems.when(kind == "image", ("delivery", index), message, hint)
+
+
+def _check_search(model: Shim, path: schema.LibraryPath, problems: Problems) -> None:
+    here, left, variable = problems.at("libraryPath"), path.if_unset == "leave", path.variable
+    if variable is not None:
+        _check_name(variable, here.at("variable"))
+        here.when(variable in model.env, "variable", f"{variable} is also in `env`", "write it in one place")
+    own = path.image_default and (left or variable is not None)
+    here.when(own, "imageDefault", "has no effect: the image's own value stays in force", "remove it")
+    if left and variable is not None:
+        here.add(("ifUnset",), "has no effect beside `variable`", "remove it")
+    elif left and (model.preloaded, model.audit) == (None, None):
         message = "nothing makes the loader find the library in a container without LD_LIBRARY_PATH"
-        yield Problem(message, ("libraryPath", "ifUnset"), "add `preload`, or write `ifUnset: write`")
+        here.add(("ifUnset",), message, "add `preload`, or write `ifUnset: write`")
 
 
-def _unit_problems(model: schema.Shim) -> Iterator[Problem]:
+def _check_units(model: Shim, problems: Problems) -> None:
     for key, text, sized in (("memory", model.units.memory, True), ("cores", model.units.cores, False)):
         hint = "write a size such as `1Mi`" if sized else "write a percentage of a device such as `1%`"
         try:
-            if parse_unit(text)[1] is not sized:
-                yield Problem(f"{text} is not a unit of {key}", ("units", key), hint)
+            problems.when(parse_unit(text)[1] is not sized, ("units", key), f"{text} is not a unit of {key}", hint)
         except ValueError as error:
-            yield Problem(str(error).partition(": write")[0], ("units", key), hint)
+            problems.add(("units", key), str(error).partition(": write")[0], hint)
 
 
-def _env_problems(model: schema.Shim) -> Iterator[Problem]:
+def _check_env(model: Shim, problems: Problems) -> None:
     for section, variables in (("env", model.env), ("envIfUnset", model.env_if_unset)):
         for name, value in variables.items():
+            here = problems.at(section, name)
             if section == "env":
-                yield from _variable_problems(name, value, model)
+                _check_variable(name, value, model, here)
             elif name != LD_AUDIT:
-                yield from _name_problems(name, (section, name))
-            if "$(" in value:
-                yield Problem("the user decides the value of `$(…)`", (section, name), "write the value itself")
+                _check_name(name, here)
+            here.when("$(" in value, (), "the user decides the value of `$(…)`", "write the value itself")
 
 
-def _variable_problems(name: str, value: str, model: schema.Shim) -> Iterator[Problem]:
-    path: FieldPath = ("env", name)
-    yield from _name_problems(name.replace(INDEX, "0", 1), path)
-    if INDEX in value and INDEX not in name:
-        yield Problem("{index} needs a variable for each device", path, f"write such as `{name}_{INDEX}`")
+def _check_variable(name: str, value: str, model: Shim, problems: Problems) -> None:
+    _check_name(name.replace(INDEX, "0", 1), problems)
+    wrong, hint = INDEX in value and INDEX not in name, f"write such as `{name}_{INDEX}`"
+    problems.when(wrong, (), "{index} needs a variable for each device", hint)
     plain = model.env.get(name.replace(f"_{INDEX}", ""), value)
-    if plain != value and INDEX not in value:
-        yield Problem(f"the variable for all devices is {plain!r}, not {value!r}", path, "write the same in both")
+    message = f"the variable for all devices is {plain!r}, not {value!r}"
+    problems.when(plain != value and INDEX not in value, (), message, "write the same in both")
+    hint = f"write one of {', '.join(f'{{{name}}}' for name in PLACEHOLDERS)}"
     for placeholder in PLACEHOLDER.findall(value):
-        if placeholder not in PLACEHOLDERS:
-            known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-            yield Problem(f"{{{placeholder}}} is not known", path, f"write one of {known}")
-    if re.search("[{}]", PLACEHOLDER.sub("", value)):
-        yield Problem("unmatched brace", path)
+        problems.when(placeholder not in PLACEHOLDERS, (), f"{{{placeholder}}} is not known", hint)
+    problems.when(re.search("[{}]", PLACEHOLDER.sub("", value)), (), "unmatched brace")
 
 
-def _name_problems(name: str, path: FieldPath) -> Iterator[Problem]:
+def _check_name(name: str, problems: Problems) -> None:
     if name in {LD_LIBRARY_PATH, LD_PRELOAD, LD_AUDIT, KEPT_LIBRARY_PATH}:
-        yield Problem(f"{name} cannot be set here", path, "use `libraryPath`, `preload` or `audit`")
+        problems.add((), f"{name} cannot be set here", "use `libraryPath`, `preload` or `audit`")
     elif name.endswith("VISIBLE_DEVICES"):
-        yield Problem(f"{name} would override the device plugin's and grant access to other devices", path, "remove it")
+        message = f"{name} would override the device plugin's and grant access to other devices"
+        problems.add((), message, "remove it")
     elif _ENV_NAME.fullmatch(name) is None:
-        yield Problem(f"{name!r} is not a name of a variable", path, "use letters, digits and `_`")
+        problems.add((), f"{name!r} is not a name of a variable", "use letters, digits and `_`")

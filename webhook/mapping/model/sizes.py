@@ -10,15 +10,9 @@ from webhook.mapping.model.vendor import BUILT_IN, Vendor
 from webhook.quantity import MIB, Number, QuantityError, bytes_text, parse_quantity
 from webhook.request import Size
 
-SETTINGS: Final = "settings"
-"""The source of problems in the settings, from whatever file."""
-
-ANY_FAMILY: Final = "any"
-"""The family of vendors without hardware of their own."""
-
-MOST_MEMORY: Final = 1024**4
-"""Bytes; no device has more, unless the setting `largestDevice` says so."""
-
+SETTINGS: Final = "settings"  # the source of problems in the settings, from whatever file
+ANY_FAMILY: Final = "any"  # the family of vendors without hardware of their own
+MOST_MEMORY: Final = 1024**4  # bytes; no device has more, unless the setting `largestDevice` says so
 _EXAMPLE: Final = "write the memory that can be allocated on it, such as `40Gi`"
 
 
@@ -28,13 +22,14 @@ def sizes_of_cards(cards: Mapping[str, Amount], largest_card: int, problems: lis
     for name, written in cards.items():
         text, hint, wrong = str(written), _EXAMPLE, ""
         size: Number = 0
-        try:
-            size = parse_quantity(text) if text[-1:].isalpha() else 0
-        except QuantityError as error:
-            wrong = str(error)
         if not text[-1:].isalpha():
             wrong = f"{text[:64]!r} is ambiguous without a suffix"
-        elif not wrong and (not isinstance(size, int) or size < MIB):
+        else:
+            try:
+                size = parse_quantity(text)
+            except QuantityError as error:
+                wrong = str(error)
+        if not wrong and (not isinstance(size, int) or size < MIB):
             wrong = f"{text} is less than 1Mi, or no whole number of bytes"
         elif largest_card and size > largest_card:
             wrong = f"{text} is more than {bytes_text(largest_card)}, which no device has"
@@ -49,7 +44,7 @@ def labels_of_cards(vendors: Iterable[Vendor], settings: Settings) -> dict[str, 
     """The node labels that name the device, by hardware family: those of its mappings, then those of the settings."""
     by_family: dict[str, list[str]] = {}
     for vendor in vendors:
-        by_family.setdefault(vendor.family, []).extend(vendor.document.card_labels)
+        by_family.setdefault(vendor.family, []).extend(vendor.card_labels)
     everywhere = [*by_family.pop(ANY_FAMILY, []), *settings.card_labels]
     return {family: tuple(dict.fromkeys([*labels, *everywhere])) for family, labels in by_family.items()}
 

@@ -5,7 +5,6 @@ The probable meaning of numbers that a key cannot have: as advice for messages, 
 A fraction below 1 is a share of a GPU (``0.3`` for 30 %); a size far beyond any GPU is in a smaller unit.
 """
 
-import itertools
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from fractions import Fraction
@@ -13,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from webhook.mapping.model.keys import PLACEHOLDER, Condition, Derived, Form, Key, Row
+from webhook.mapping.model.keys import PLACEHOLDER, Condition, Form, Key, Row
 from webhook.mapping.model.near_misses import nearest_first
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import Numbers
@@ -23,9 +22,7 @@ from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
 from webhook.request import ALL, Dimension
 
 _WRITTEN: Final = re.compile(r"write (\S+): ([0-9]{1,9})(?= |$)|leave (\S+) out")
-
-MAX_LISTED: Final = 20
-"""The most names with a size that a denial lists."""
+MAX_LISTED: Final = 20  # the most names with a size that a denial lists
 
 
 class NoWholeNumber(Denied):
@@ -70,38 +67,39 @@ def check_reported(vendor: Vendor, key_values: KeyValues, container: str) -> Non
 
 def form_denied(vendor: Vendor, form: Form, key_values: KeyValues, container: str) -> Denied:
     """Return the denial of a form with ``deny``, with the spellings of the pod and the nearest valid numbers."""
-    compared = [key_values[key] for condition in form.when for key in condition.keys if key in key_values]
-    entry = compared[0] if compared else None
-    legal = [] if entry is None else _accepted(vendor, entry.key_name)
-
-    def fill(match: re.Match[str]) -> str:
-        name = match[1]
-        if name in vendor.keys:
-            return _spelled(vendor, name, key_values)
-        if entry is None or name == "value":
-            return match[0] if entry is None else entry.text
-        below = name == "below"
-        near = [numbers.floor(entry.number) if below else numbers.ceil(entry.number) for numbers in legal]
-        present = [number for number in near if number is not None]
-        return exact_text(max(present) if below else min(present)) if present else "another number"
-
+    entry = next((key_values[key] for condition in form.when for key in condition.keys if key in key_values), None)
     text = form.deny or ""
-    above = [] if entry is None or "{above}" not in text else _above(vendor, entry)  # else no number is too small
-    message = PLACEHOLDER.sub(fill, text)
+    message = PLACEHOLDER.sub(lambda match: _filled_in(vendor, match[1], entry, key_values), text)
     without = (name for condition in form.when if condition.present for name in condition.keys if name in key_values)
+    instead = [*_counts_missing(vendor, form, key_values), *(((key_values[name].key, None),) for name in without)]
+    if entry is None:
+        named = tuple(_named(message, None, (), {each.key for each in key_values.values()}))
+        return deny(Reason.UNSUPPORTED_BY_VENDOR, message, container=container, instead=tuple(instead), named=named)
+    above = _above(vendor, entry) if "{above}" in text else []  # else no number is too small
+    legal = _accepted(vendor, entry.key_name)
     return deny(
         Reason.UNSUPPORTED_BY_VENDOR,
         message,
         container=container,
-        field=None if entry is None else entry.key,
-        value=None if entry is None else entry.text,
-        instead=(
-            *(() if entry is None else instead_of(entry.key, *above)),
-            *itertools.chain.from_iterable(_counts_missing(vendor, form, key_values)),
-            *(((key_values[name].key, None),) for name in without),
-        ),
+        field=entry.key,
+        value=entry.text,
+        instead=(*instead_of(entry.key, *above), *instead),
         named=tuple(_named(message, entry if above else None, legal, {each.key for each in key_values.values()})),
     )
+
+
+def _filled_in(vendor: Vendor, name: str, entry: KeyValue | None, key_values: KeyValues) -> str:
+    """What stands for a placeholder: the name of a key, the number in the pod, or the nearest that is accepted."""
+    if name in vendor.keys:
+        return _spelled(vendor, name, key_values)
+    if entry is None:
+        return f"{{{name}}}"
+    if name == "value":
+        return entry.text
+    legal, below = _accepted(vendor, entry.key_name), name == "below"
+    near = [numbers.floor(entry.number) if below else numbers.ceil(entry.number) for numbers in legal]
+    present = [number for number in near if number is not None]
+    return exact_text(max(present) if below else min(present)) if present else "another number"
 
 
 def _named(
@@ -117,12 +115,15 @@ def _named(
             yield ((entry.key, below),)
 
 
-def _counts_missing(vendor: Vendor, form: Form, key_values: KeyValues) -> Iterator[Instead]:
+def _counts_missing(
+    vendor: Vendor, form: Form, key_values: KeyValues
+) -> Iterator[tuple[tuple[str, Number | None], ...]]:
     """Yield one device in each key of counts that the form denies to be absent, if its name is known."""
+    absent = {name for each in form.when if each.absent and not each.present for name in each.keys}
     for name in vendor.by_dimension["devices"]:
         names = _spellings(vendor, name, key_values)
-        if len(names) == 1 and any(name in each.keys and each.absent and not each.present for each in form.when):
-            yield instead_of(names[0], 1)
+        if len(names) == 1 and name in absent:
+            yield from instead_of(names[0], 1)
 
 
 def _accepted(vendor: Vendor, key_name: str) -> list[Numbers]:
@@ -162,29 +163,19 @@ def _spellings(vendor: Vendor, name: str, key_values: KeyValues) -> list[str]:
         return [key_values[name].key]
     key = vendor.keys[name]
     spelled = key.spelled(bound_in(key_values))
-    names = [each for each, _ in key.spellings[0].names(vendor.document.variables)] if "{" in spelled else []
+    names = [each for each, _ in key.spellings[0].names(vendor.variables)] if "{" in spelled else []
     return names or [spelled]
 
 
 _UNITS: Final = (("bytes", 1), ("KiB", KIB), ("MiB", MIB))
-
-PLAUSIBLE: Final = 256 * MIB
-"""The least plausible size of a share in bytes; below it, another unit is more probable."""
-
-LEAST: Final = Fraction(1, 100)
-"""The least fraction that is read as a share of a GPU."""
-
+PLAUSIBLE: Final = 256 * MIB  # the least plausible size of a share in bytes; below it, another unit is more probable
+LEAST: Final = Fraction(1, 100)  # the least fraction that is read as a share of a GPU
 FINE: Final = 10
 """The least number of parts of a GPU for a key to count percentages: half of one of two cores is not half a GPU."""
 
-PROBED: Final = 8 * GIB
-"""A size that is tried where a message names a key and no amount."""
-
-MAX_GIBIBYTES: Final = 1024
-"""No device has more GiB."""
-
-MAX_COUNTED: Final = 16
-"""How many numbers of devices are tried for a total, from the least that can hold it."""
+PROBED: Final = 8 * GIB  # a size that is tried where a message names a key and no amount
+MAX_GIBIBYTES: Final = 1024  # no device has more GiB
+MAX_COUNTED: Final = 16  # how many numbers of devices are tried for a total, from the least that can hold it
 
 
 def no_whole_number(
@@ -197,13 +188,7 @@ def no_whole_number(
     key = vendor.keys[entry.key_name]
     share = share_meant(key, entry.number)
     if share is not None:
-        if not accepted({key.name: replace(entry, text=exact_text(share), number=share)}):
-            size = _size_key(vendor, entry, accepted)
-            if size is not None:
-                return f"{entry} is not a whole number: write {size} instead", (), ()
-        percent = number_text(share * (key.unit or 1))
-        message = f"{entry} is not a whole number: write {exact_text(share)} for {percent} %"
-        return message, instead_of(entry.key, share), ()
+        return *_share_of_one(vendor, entry, share, accepted), ()
     least = _least(vendor, key, entry)
     above = [number for number in _above(vendor, entry) if type(number) is int]
     alone = instead_of(entry.key, *dict.fromkeys([least, *above]))
@@ -219,6 +204,19 @@ def no_whole_number(
         return message, alone, named
     message = f"{message}, or {exact_text(meant)} for {number_text(entry.number)} GiB"
     return message, (*instead_of(entry.key, meant), *alone), named
+
+
+def _share_of_one(
+    vendor: Vendor, entry: KeyValue, share: Number, accepted: Callable[[KeyValues], bool]
+) -> tuple[str, Instead]:
+    """What to write instead of a fraction of a GPU in a key that counts percent."""
+    key, wrong = vendor.keys[entry.key_name], f"{entry} is not a whole number"
+    if not accepted({key.name: replace(entry, text=exact_text(share), number=share)}):
+        size = _size_key(vendor, entry, accepted)
+        if size is not None:
+            return f"{wrong}: write {size} instead", ()
+    percent = number_text(share * (key.unit or 1))
+    return f"{wrong}: write {exact_text(share)} for {percent} %", instead_of(entry.key, share)
 
 
 def _part_of_one(
@@ -291,29 +289,33 @@ def _may_take(vendor: Vendor, name: str, entry: KeyValue, number: Number) -> boo
         if any(each.only_absent or len(each.keys) == 1 for each in about if each not in certain):
             continue
         beside = set(form.when) - certain
-        ignored = not about and form.literals.issuperset(form.keys[name].dimensions)
         if not form.reads:
             denied.append(beside)
-        elif ignored or any(each <= beside for each in denied):
-            continue
-        elif _is_legal(form, form.keys[name], row, number):
+        elif not any(each <= beside for each in denied) and _counts(form, name, about, row, number):
             return True
     return False
+
+
+def _counts(form: Form, name: str, about: list[Condition], row: Row | None, number: Number) -> bool:
+    """Whether a form has a condition on a key, or reads it, and accepts a number of it."""
+    ignored = not about and form.literals.issuperset(form.keys[name].dimensions)
+    return not ignored and _is_legal(form, form.keys[name], row, number)
 
 
 def _is_legal(form: Form, key: Key, row: Row | None, number: Number) -> bool:
     """Whether a form accepts a number of a key, over some number of devices if it is a total."""
-    if isinstance(form.devices, Derived) and form.devices.key == key.name:
+    if getattr(form.devices, "key", None) == key.name:
         return True  # the number itself says over how many devices
-    values = form.values(key, row)
-    most = None if key.unit is None or key.sized or "devices" in key.dimensions else ALL.value / Fraction(key.unit)
+    values, relative = form.values(key, row), not key.sized and "devices" not in key.dimensions
+    most = ALL.value / Fraction(key.unit) if relative and key.unit is not None else None
     least = 1 if most is None else max(1, int(-(-number // most)))
-    several = key.total and not isinstance(form.devices, int)
-    for devices in range(least, least + MAX_COUNTED) if several else (1,):
-        rounded = _rounded(key, simplest(Fraction(number) / devices), values)
-        if rounded is not None and (values is None or rounded in values) and (most is None or rounded <= most):
-            return True
-    return False
+    several = range(least, least + MAX_COUNTED) if key.total and not isinstance(form.devices, int) else (1,)
+    rounded = (_rounded(key, simplest(Fraction(number) / devices), values) for devices in several)
+    return any(_within(each, values, most) for each in rounded)
+
+
+def _within(number: Number | None, values: Numbers | None, most: Number | None) -> bool:
+    return number is not None and (values is None or number in values) and (most is None or number <= most)
 
 
 def _rounded(key: Key, number: Number, values: Numbers | None) -> Number | None:

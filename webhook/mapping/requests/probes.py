@@ -20,23 +20,15 @@ from webhook.quantity import Number, exact_text
 from webhook.reasons import Denied, Reason
 from webhook.request import Size
 
-MAX_PROBES: Final = 4000
-"""The most probes of one document; a few hundred reach every corner of the built-in ones."""
-
+MAX_PROBES: Final = 4000  # the most probes of one document; a few hundred reach every corner of the built-in ones
 MAX_WORK: Final = 400_000
 """The approximate number of comparisons of keys with forms: a document with many of both gets fewer probes, but at least 16
 for each form."""
 
-MAX_NUMBERS: Final = 12
-"""The most numbers of one key that are combined with those of other keys."""
-
-MAX_CORNERS: Final = 256
-"""The most numbers of one key from which those to combine are chosen."""
-
+MAX_NUMBERS: Final = 12  # the most numbers of one key that are combined with those of other keys
+MAX_CORNERS: Final = 256  # the most numbers of one key from which those to combine are chosen
 MAX_PROBLEMS: Final = 5
-
-Candidate = Number | str | None
-"""A value to try for a key: a number, a text, or None for its absence."""
+Candidate = Number | str | None  # a value to try for a key: a number, a text, or None for its absence
 
 
 def probe(vendor: Vendor, largest_card: int) -> list[Problem]:
@@ -70,21 +62,24 @@ def probe(vendor: Vendor, largest_card: int) -> list[Problem]:
 
 
 def _not_written_back(vendor: Vendor, reading: Reading, largest_card: int) -> str | None:
-    """Return why a reading cannot be written back, or None; rounded requests and names with a size are exempt."""
+    """Return why a reading cannot be written back, or None; rounded requests are exempt."""
     rounded = any(finding.reason is Reason.ROUNDED_DOWN for finding in reading.findings)
-    sized_names = any(variable.rows for variable in vendor.variables.values())
-    if vendor.inactive or not vendor.target or not reading.form.write or rounded or sized_names:
-        return None
-    if any(not variable.write and _needed(vendor, variable.name) for variable in vendor.variables.values()):
+    if rounded or not reading.form.write or not _is_written(vendor):
         return None
     try:
         written = write(vendor, reading.request, {}, largest_card, "probe")
     except NoEquivalent as error:
         return "; ".join(error.reasons[:2])
     read_back, stepped = written.reading.request, any(key.step != 1 for key in vendor.keys.values())
-    if read_back != reading.request and not stepped:
-        return f"it would be read back as {read_back}"
-    return None
+    return None if stepped or read_back == reading.request else f"it would be read back as {read_back}"
+
+
+def _is_written(vendor: Vendor) -> bool:
+    """Return whether all requests can be written: no name has a size, and none needs a value that is to be configured."""
+    if vendor.inactive or not vendor.target:
+        return False
+    variables = vendor.variables.values()
+    return not any(each.rows or (not each.write and _needed(vendor, each.name)) for each in variables)
 
 
 def _needed(vendor: Vendor, variable: str) -> bool:
@@ -101,7 +96,7 @@ def _unwritable_defaults(vendor: Vendor, largest_card: int) -> Iterator[Problem]
         if isinstance(default.value, Size) and default.value.bytes > largest_card:
             yield Problem(f"no device has {default.value}", ("defaults", dimension))
             continue
-        keys = [vendor.keys[name] for name in vendor.by_dimension[dimension]]
+        keys = map(vendor.keys.__getitem__, vendor.by_dimension[dimension])
         implied = any(getattr(form.absent, dimension) == default.value for form in vendor.forms)
         # Counts without sizes get theirs when they are translated: nothing is filled in at home.
         counts_only = dimension != "devices" and not vendor.sizes
@@ -170,19 +165,19 @@ def _bindings(vendor: Vendor) -> Iterator[Binding]:
 
 def _directed(vendor: Vendor, form: Form) -> dict[str, list[Candidate]]:
     """Return the values to try: for keys in conditions of the form those that it accepts, for others a few, or none."""
-    candidates: dict[str, list[Candidate]] = {}
-    for key in vendor.keys.values():
-        conditions = [condition for condition in form.when if key.name in condition.keys]
-        alone = [condition for condition in conditions if len(condition.keys) == 1]
-        values = _corners(vendor, key, form)
-        if conditions:
-            accepted = [value for value in values if all(_accepts(condition, value) for condition in alone)]
-            accepted = [None, *accepted] if any(condition.absent for condition in conditions) else accepted
-        else:
-            plain = [value for value in values if value is not None]
-            accepted = [None, *plain[:2], *plain[-1:]]
-        candidates[key.name] = accepted[:MAX_NUMBERS] or [None]
-    return candidates
+    return {key.name: _tried(key, form, _corners(vendor, key, form)) for key in vendor.keys.values()}
+
+
+def _tried(key: Key, form: Form, values: list[Candidate]) -> list[Candidate]:
+    conditions = [condition for condition in form.when if key.name in condition.keys]
+    if not conditions:
+        plain = [value for value in values if value is not None]
+        return [None, *plain[:2], *plain[-1:]]
+    for condition in conditions:
+        if len(condition.keys) == 1:
+            values = [value for value in values if _accepts(condition, value)]
+    absent = [None] * any(condition.absent for condition in conditions)
+    return [*absent, *values][:MAX_NUMBERS] or [None]
 
 
 def _accepts(condition: Condition, value: Candidate) -> bool:
@@ -195,15 +190,18 @@ def _accepts(condition: Condition, value: Candidate) -> bool:
 def _corners(vendor: Vendor, key: Key, form: Form | None) -> list[Candidate]:
     """Return the corners of a key: absence, small numbers, and the ends of legal sets, conditions and counts."""
     if key.kind == "text":
-        conditions = [each for other in vendor.forms for each in other.when if key.name in each.keys]
-        texts = {text for condition in conditions for text in condition.texts}
-        picked = vendor.variables.get(key.row_of or "")
-        return [None, *sorted(texts | (set() if picked is None else picked.rows.keys())), "other"]
+        return [None, *sorted(_texts(vendor, key)), "other"]
     if key.kind != "amount":
         return [None, 1] if key.kind == "other" else [None]
     numbers = dict.fromkeys(itertools.islice(_ends(key, vendor.forms if form is None else (form,)), MAX_CORNERS))
     zero = [0] if key.zero == "number" else []
     return [None, *numbers, *zero, 1, 2, 100 if "cores" in key.dimensions else 16]
+
+
+def _texts(vendor: Vendor, key: Key) -> set[str]:
+    picked = vendor.variables[key.row_of].rows if key.row_of in vendor.variables else {}
+    conditions = [each for form in vendor.forms for each in form.when if key.name in each.keys]
+    return {*picked, *itertools.chain.from_iterable(condition.texts for condition in conditions)}
 
 
 def _ends(key: Key, forms: Iterable[Form]) -> Iterator[Number]:

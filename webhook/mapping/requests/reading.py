@@ -72,28 +72,33 @@ class Reader(Struct):
         """Return the number of a key, or its part for each device, or the legal one to which the vendor rounds it."""
         values = key.values if self.row is None else self.values(key)
         if key.written != "decimal" and type(number) is not int:
-            if key.round is None:
-                whole = number.__ceil__() * Fraction(entry.number) / number
-                message = f"{entry} is not a whole number: {_unit_text(key)}"
-                raise self.deny(Reason.NOT_WHOLE, message, entry, simplest(whole))
-            number = number.__ceil__() if key.round == "up" else number.__floor__()
+            number = self._whole(key, entry, number)
         if values is None or number in values:
             return number
-        up, down = key.round == "up", key.round == "down"
-        rounded = values.ceil(number) if up else values.floor(number) if down else None
+        rounded = None if key.round is None else values.ceil(number) if key.round == "up" else values.floor(number)
         if rounded is None:
-            message = f"{entry} is not allowed: {self.vendor.name} accepts {self.legal_text(key)}"
-            message = f"{message}{self._of_other_devices(key, number)}"
-            if not number:
-                raise self.deny(Reason.NOT_LEGAL, message, entry, named=None if key.total else values.ceil(number))
-            above, below = (
-                None if each is None else simplest(each * Fraction(entry.number) / number)
-                for each in (values.ceil(number), values.floor(number))
-            )
-            raise self.deny(Reason.NOT_LEGAL, message, entry, above, named=below if above is None else None)
-        if down:
+            raise self._not_legal(key, entry, number, values)
+        if key.round == "down":
             self.report_less(entry, number, rounded)
         return rounded
+
+    def _whole(self, key: Key, entry: KeyValue, number: Number) -> int:
+        if key.round is None:
+            whole = number.__ceil__() * Fraction(entry.number) / number
+            message = f"{entry} is not a whole number: {_unit_text(key)}"
+            raise self.deny(Reason.NOT_WHOLE, message, entry, simplest(whole))
+        return number.__ceil__() if key.round == "up" else number.__floor__()
+
+    def _not_legal(self, key: Key, entry: KeyValue, number: Number, values: Numbers) -> Denied:
+        message = f"{entry} is not allowed: {self.vendor.name} accepts {self.legal_text(key)}"
+        message = f"{message}{self._of_other_devices(key, number)}"
+        if not number:
+            return self.deny(Reason.NOT_LEGAL, message, entry, named=None if key.total else values.ceil(number))
+        above, below = (
+            None if each is None else simplest(each * Fraction(entry.number) / number)
+            for each in (values.ceil(number), values.floor(number))
+        )
+        return self.deny(Reason.NOT_LEGAL, message, entry, above, named=below if above is None else None)
 
     def _of_other_devices(self, key: Key, number: Number) -> str:
         """Return the end of a denial: the setting for devices that accept a number; empty if none do."""
@@ -118,14 +123,13 @@ class Reader(Struct):
         """Report keys beside the one that counts, or in a form that itself specifies their dimension."""
         if not others:
             return
-        needed = {key for condition in self.form.when for key in condition.keys}
-        if isinstance(self.form.devices, Derived):
-            needed.add(self.form.devices.key)
-        why = f"beside {counted}" if counted is not None else f"on {self.form.name!r}"
+        needed = {*self.form.compared, getattr(self.form.devices, "key", None)}
+        why = f"on {self.form.name!r}" if counted is None else f"beside {counted}"
         for entry in others:
+            # A count may be there twice, if both are alike.
             counts = counted is not None and "devices" in self.form.keys[entry.key_name].dimensions
-            alike = counts and counted is not None and entry.number == counted.number
-            if entry.key_name not in needed and entry.number and not alike:
+            known = {0, counted.number} if counts and counted is not None else {0}
+            if entry.key_name not in needed and entry.number not in known:
                 self.report(Reason.KEY_IGNORED, f"{entry} has no effect {why}: remove it", entry)
 
     def report_less(self, entry: KeyValue, number: Number, rounded: Number) -> None:
@@ -200,10 +204,14 @@ def read(
     _check_derived_counts(asked, key_values)
     if form is not None:
         raise form_denied(vendor, form, key_values, container)
+    raise _no_form(vendor, key_values, container)
+
+
+def _no_form(vendor: Vendor, key_values: KeyValues, container: str) -> Denied:
     binding = bound_in(key_values)
     listed = ", ".join(key.spelled(binding) for key in vendor.keys.values() if key.kind == "amount")
     wrong = f"{', '.join(map(str, key_values.values()))}: no valid combination of keys"
-    raise deny(Reason.NO_FORM, f"{wrong}; those of {vendor.name} are {listed}", container=container)
+    return deny(Reason.NO_FORM, f"{wrong}; those of {vendor.name} are {listed}", container=container)
 
 
 def _filled_in(asked: _Asked, form: Form, key_values: KeyValues, defaults: Defaults) -> Reading:
@@ -264,58 +272,65 @@ def _counts(vendor: Vendor, key_values: KeyValues, defaults: Defaults) -> list[i
 def _completion(asked: _Asked, key_values: KeyValues, defaults: Defaults, devices: int) -> Reading | None:
     """Read keys with those for defaults, over so many devices; None if that is no request, or another than they specify."""
     vendor = asked.vendor
-    found = {
-        dimension: next(keys_for(vendor, vendor.keys, dimension, default, devices), None)
-        for dimension, default in defaults.items()
-    }
-    applied = {dimension: default for dimension, default in defaults.items() if found[dimension] is not None}
-    added = {entry.key_name: entry for entry in found.values() if entry is not None}
+    added: dict[str, KeyValue] = {}
+    applied: dict[Dimension, Default] = {}
+    for dimension, default in defaults.items():
+        for entry in itertools.islice(keys_for(vendor, vendor.keys, dimension, default, devices), 1):
+            added[entry.key_name], applied[dimension] = entry, default
     extended = {**key_values, **added}
     form = form_of(vendor, extended)
     if not added or form is None or not form.reads:
         return None
     rest = {dimension: default for dimension, default in defaults.items() if dimension not in applied}
     reading = _read_form(asked, form, extended, rest)
-    specified, request = reading.specified - applied.keys(), reading.request
-    if request.devices != devices and any(form.keys[name].total for name in added):
+    total = reading.request.devices != devices and any(form.keys[name].total for name in added)
+    if total or ("devices" in defaults and divides(vendor, form, key_values)):
         return None
-    for whole, reduced in itertools.permutations(_AMOUNTS):
-        all_of_it = whole in specified and getattr(request, whole) == ALL
-        if all_of_it and reduced in applied and applied[reduced].value != ALL:
-            return None
-    if not _all_count(vendor, form, key_values, added, reading) or (
-        "devices" in defaults and divides(vendor, form, key_values)
-    ):
+    reading = replace(reading, specified=reading.specified - applied.keys())
+    if _reduces(reading, applied) or not _all_count(vendor, form, key_values, added, reading):
         return None
+    return _with_added(asked, extended, reading, added, applied)
+
+
+def _with_added(
+    asked: _Asked, key_values: KeyValues, reading: Reading, added: KeyValues, applied: Defaults
+) -> Reading | None:
+    """Return what keys mean with those added; at home with keys for all that is filled in, None without these."""
     # By its exact value: another vendor may be able to express what these keys round.
     values = {name: default.value for name, default in applied.items() if name != "devices"}
-    request = replace(request, **values)
+    request, filled = replace(reading.request, **values), {**applied, **reading.filled}
     if not asked.home:
-        return replace(reading, specified=specified, request=request, filled={**applied, **reading.filled})
-    spelled = _spelled_out(asked, extended, reading)
+        return replace(reading, request=request, filled=filled)
+    spelled = _spelled_out(asked, key_values, reading)
     if spelled is None:
         return None
     return replace(
         spelled,
-        specified=specified,
-        request=replace(spelled.request, **values),
+        request=request,
         filled={**applied, **spelled.filled},
         added={**added, **spelled.added},
         spelled=spelled.spelled or spelled.request,
     )
 
 
+def _reduces(reading: Reading, applied: Defaults) -> bool:
+    """Return whether a default would be less than all of a dimension, beside all of the other that keys specify."""
+    whole = [name for name in _AMOUNTS if name in reading.specified and getattr(reading.request, name) == ALL]
+    return any(name not in whole and applied[name].value != ALL for name in _AMOUNTS if whole and name in applied)
+
+
 def _all_count(vendor: Vendor, form: Form, key_values: KeyValues, added: KeyValues, reading: Reading) -> bool:
     """Return whether no key, specified or added, is ignored, corrected because of others, or specified twice."""
-    keys = {entry.key for entry in added.values()}
-    if any(finding.field in keys for finding in reading.findings) or reading.corrections.keys() & added.keys():
+    keys, corrected = {entry.key for entry in added.values()}, reading.corrections.keys()
+    if any(finding.field in keys for finding in reading.findings) or not corrected.isdisjoint(added):
         return False
-    corrected = reading.corrections.keys() & key_values.keys()
-    if any(form.keys[name].round != vendor.keys[name].round for name in corrected):
-        return False  # the form that the added keys select rounds it differently
+    # The form that the added keys select may round a key differently.
+    if any(form.keys[name].round != vendor.keys[name].round for name in corrected & key_values.keys()):
+        return False
     dimensions = {dimension for name in key_values for dimension in vendor.keys[name].dimensions}
-    twice = any(not dimensions.isdisjoint(vendor.keys[name].dimensions) for name in added)
-    return not twice and all(_counts_in(vendor, form, vendor.keys[name]) for name in key_values)
+    if not dimensions.isdisjoint(dimension for name in added for dimension in vendor.keys[name].dimensions):
+        return False
+    return all(_counts_in(vendor, form, vendor.keys[name]) for name in key_values)
 
 
 def _counts_in(vendor: Vendor, form: Form, key: Key) -> bool:
@@ -345,11 +360,10 @@ def _spelled_out(asked: _Asked, key_values: KeyValues, reading: Reading) -> Read
             if getattr(form.absent, dimension) != default.value:
                 return None
     again = _read_form(asked, form, extended, {})
-    if again.corrections != reading.corrections or len(again.findings) != len(reading.findings):
+    kept = {name: getattr(reading.request, name) for name in DIMENSIONS if name not in filled}
+    changed = any(getattr(again.request, dimension) != value for dimension, value in kept.items())
+    if changed or again.corrections != reading.corrections or len(again.findings) != len(reading.findings):
         return None
-    for dimension in DIMENSIONS:
-        if dimension not in filled and getattr(again.request, dimension) != getattr(reading.request, dimension):
-            return None
     added = {name: entry for name, entry in extended.items() if name not in key_values}
     return replace(reading, spelled=again.request, filled=filled, added=added)
 
@@ -359,23 +373,19 @@ def _read_form(asked: _Asked, form: Form, key_values: KeyValues, defaults: Defau
     vendor = asked.vendor
     row, unknown = row_of(vendor, key_values)
     reader = Reader(vendor, form, key_values, asked.largest_card, asked.container, row)
-    if unknown is not None and vendor.keys[unknown.key_name].row_of is not None:
-        raise _no_row(reader, unknown, home=asked.home)
-    if unknown is not None:  # a default does not know the size of a name
+    if unknown is not None:
+        if vendor.keys[unknown.key_name].row_of is not None:
+            raise _no_row(reader, unknown, home=asked.home)
+        # A default does not know the size of a name.
         defaults = {"devices": defaults["devices"]} if "devices" in defaults else {}
-    filled: dict[Dimension, Default] = {}
-    passed_over: tuple[Dimension, ...] = ()
-    found: dict[Dimension, Any] = {"devices": count_devices(reader)}
-    if found["devices"] is None and "devices" in defaults:
-        if defaults["devices"].value == form.absent.devices or not divides(vendor, form, key_values):
-            filled["devices"] = defaults["devices"]
-        else:
-            passed_over = ("devices",)
-    devices = filled["devices"].value if filled else found["devices"]
-    devices = devices if devices is not None else form.absent.devices
+    count = count_devices(reader)
+    filled, passed_over = _filled_count(reader, defaults) if count is None else ({}, ())
+    devices = filled["devices"].value if filled else form.absent.devices if count is None else count
+    found: dict[Dimension, Any] = {"devices": count}
     found["memory"], found["cores"] = amount_of(reader, "memory", devices), amount_of(reader, "cores", devices)
     specified = frozenset([dimension for dimension, value in found.items() if value is not None])
-    if defaults and ALL not in (found["memory"], found["cores"]):  # beside all of one, a default would reduce the other
+    # Beside all of one, a default would reduce the other.
+    if defaults and ALL not in (found["memory"], found["cores"]):
         for dimension in _AMOUNTS:
             if found[dimension] is None and dimension in defaults:
                 filled[dimension] = defaults[dimension]
@@ -386,6 +396,16 @@ def _read_form(asked: _Asked, form: Form, key_values: KeyValues, defaults: Defau
     return Reading(form, request, specified, reader.corrections, filled, passed_over, tuple(reader.findings))
 
 
+def _filled_count(reader: Reader, defaults: Defaults) -> tuple[dict[Dimension, Default], tuple[Dimension, ...]]:
+    """The default number of devices, or that it is passed over: it would change what keys specify."""
+    if "devices" not in defaults:
+        return {}, ()
+    default, form = defaults["devices"], reader.form
+    if default.value != form.absent.devices and divides(reader.vendor, form, reader.key_values):
+        return {}, ("devices",)
+    return {"devices": default}, ()
+
+
 def _incomplete(reader: Reader, request: Request) -> Denied:
     """Deny keys that leave a dimension open."""
     vendor, derived = reader.vendor, reader.form.devices
@@ -393,12 +413,10 @@ def _incomplete(reader: Reader, request: Request) -> Denied:
         entry = next(iter(reader.key_values.values()))
         return reader.deny(Reason.SIZE_UNKNOWN, f"{entry}: the size of its devices is not configured: {why}", entry)
     missing = [dimension for dimension in DIMENSIONS if getattr(request, dimension) is None]
-    choices = {dimension: [*vendor.by_dimension[dimension]] for dimension in missing}
-    if isinstance(derived, Derived) and "devices" in choices:
-        choices["devices"].append(derived.key)
-    binding = bound_in(reader.key_values)
-    spelled = [" or ".join(vendor.keys[key].spelled(binding) for key in keys) for keys in choices.values() if keys]
-    message = f"{' and '.join(missing)} must be specified: add {', and '.join(spelled) or 'them'}"
+    counts = (*vendor.by_dimension["devices"], *((derived.key,) if isinstance(derived, Derived) else ()))
+    choices, binding = {**vendor.by_dimension, "devices": counts}, bound_in(reader.key_values)
+    spelled = (" or ".join(vendor.keys[key].spelled(binding) for key in choices[dimension]) for dimension in missing)
+    message = f"{' and '.join(missing)} must be specified: add {', and '.join(filter(None, spelled)) or 'them'}"
     return reader.deny(Reason.DIMENSION_MISSING, message)
 
 
@@ -545,9 +563,8 @@ def _per_device(reader: Reader, key: Key, entry: KeyValue, devices: int) -> Numb
         return floor
     totals = list(_divisible(reader, key, share, devices))
     choices = " or ".join(map(exact_text, totals))
-    counts = reader.present("devices")
-    place = reader.vendor.keys[counts[0].key_name].place if counts else ""
-    counted = f" ({place} {counts[0].key}: {counts[0].text!r})" if counts else ""
+    named = ((reader.vendor.keys[each.key_name].place, each) for each in reader.present("devices")[:1])
+    counted = "".join(f" ({place} {each.key}: {each.text!r})" for place, each in named)
     message = f"{entry} is a total over {devices} devices{counted} and not divisible by {devices}: write {choices}"
     raise reader.deny(Reason.NOT_DIVISIBLE, message, entry, *(total for total in totals if total > entry.number))
 

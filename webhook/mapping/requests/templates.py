@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from webhook.mapping.model.keys import COUNT, Key
-from webhook.mapping.model.schema import Claim
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.values import KeyValue
 from webhook.quantity import Number, parse_quantity, simplest, stored_text
@@ -19,11 +18,8 @@ from webhook.request import ClaimTemplate, sorted_json
 MAX_SELECTED: Final = 16
 """The most models or devices that a list selects: a selector of a claim has at most 10 KiB, and its cost is limited, too."""
 
-REQUEST: Final = "gpu"
-"""The name of the one request in a claim of ours; of several, a number follows."""
-
-MAX_REQUESTS: Final = 32
-"""The most requests of a claim."""
+REQUEST: Final = "gpu"  # the name of the one request in a claim of ours; of several, a number follows
+MAX_REQUESTS: Final = 32  # the most requests of a claim
 
 
 class DeviceRequest(NamedTuple):
@@ -39,7 +35,8 @@ def template_of(vendor: Vendor, requests: Mapping[str, DeviceRequest]) -> ClaimT
     Devices of one request are never the same: ``distinctAttribute`` is written for one device, too. An API server that drops
     ``capacity``, and so would give a whole device in place of a share, refuses it. Several requests are of one device.
     """
-    claim = _claim(vendor)
+    claim = vendor.claim
+    assert claim is not None  # noqa: S101  (by the caller)
     names = sorted(requests, key=lambda name: (len(name), name))
     devices: dict[str, Any] = {
         "requests": [{"name": name, "exactly": _exactly(vendor, requests[name])} for name in names]
@@ -68,29 +65,25 @@ def same_request(vendor: Vendor, one: DeviceRequest, other: DeviceRequest) -> bo
     return _exactly(vendor, one) == _exactly(vendor, other)
 
 
-def _claim(vendor: Vendor) -> Claim:
-    assert vendor.claim is not None  # noqa: S101  (by the caller)
-    return vendor.claim
-
-
 def _exactly(vendor: Vendor, request: DeviceRequest) -> dict[str, Any]:
-    claim = _claim(vendor)
+    claim = vendor.claim
+    assert claim is not None  # noqa: S101  (by the caller)
     numbers = {entry.key_name: entry for entry in request.entries}
-    counts = [int(entry.number) for name, entry in numbers.items() if vendor.keys[name].claim == COUNT]
-    selectors = [
-        {"cel": {"expression": expression}}
-        for name, entry in numbers.items()
-        if vendor.keys[name].kind == "text"
-        for expression in selectors_of(claim.driver, vendor.keys[name], entry.text)
-    ]
-    without_capacity = request.whole and claim.whole_class is not None
-    capacities = {} if without_capacity else _capacities(vendor, numbers)
+    count, selectors = 1, []
+    for name, entry in numbers.items():
+        key = vendor.keys[name]
+        if key.claim == COUNT:
+            count = int(entry.number)
+        elif key.kind == "text":
+            expressions = selectors_of(claim.driver, key, entry.text)
+            selectors += [{"cel": {"expression": expression}} for expression in expressions]
+    whole = claim.whole_class if request.whole else None
     exactly: dict[str, Any] = {
-        "deviceClassName": claim.whole_class if without_capacity else claim.device_class,
+        "deviceClassName": whole or claim.device_class,
         "allocationMode": "ExactCount",
-        "count": counts[0] if counts else 1,
+        "count": count,
     }
-    if capacities:
+    if whole is None and (capacities := _capacities(vendor, numbers)):
         exactly["capacity"] = {"requests": capacities}
     if selectors:
         exactly["selectors"] = selectors

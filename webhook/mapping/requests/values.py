@@ -7,8 +7,7 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from webhook.mapping.model.keys import Binding, Derived, Form, Key, Row
-from webhook.mapping.model.variables import NamePart
+from webhook.mapping.model.keys import Binding, Derived, Form, Key, Row, Variable
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.quantity import Number, ceil_to, exact_text, signed_text, simplest
 from webhook.reasons import Finding, Step
@@ -33,8 +32,7 @@ class KeyValue(msgspec.Struct, frozen=True, gc=False):
 KeyValues: TypeAlias = Mapping[str, KeyValue]
 """Keys with their values, by name; without those that are 0, which counts as unset."""
 
-Defaults: TypeAlias = Mapping[Dimension, Default]
-"""The default of each dimension that has one."""
+Defaults: TypeAlias = Mapping[Dimension, Default]  # the default of each dimension that has one
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
@@ -89,7 +87,7 @@ def row_of(vendor: Vendor, key_values: KeyValues) -> tuple[Row | None, KeyValue 
     return None, None
 
 
-def name_in(vendor: Vendor, entry: KeyValue, variable: NamePart) -> str | None:
+def name_in(vendor: Vendor, entry: KeyValue, variable: Variable) -> str | None:
     """Return the value of a variable in a key, from its text or its name; None if the key does not contain it."""
     picked = vendor.keys[entry.key_name].row_of == variable.name
     return entry.text if picked else dict(entry.binding).get(variable.name)

@@ -7,8 +7,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.mapping.model.keys import Binding, Derived, Form, Key, Row
-from webhook.mapping.model.variables import NamePart
+from webhook.mapping.model.keys import Binding, Derived, Form, Key, Row, Variable
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import claim_text
@@ -184,17 +183,17 @@ def _numbers(target: Vendor, form: Form, request: Request, row: Row | None, defa
     numbers: dict[str, Number] = {}
     derived = form.devices if isinstance(form.devices, Derived) else None
     for dimension in ("memory", "cores", "devices"):
-        of_row = row is not None and dimension != "devices" and getattr(row, dimension) is not None
-        if of_row or (dimension == "devices" and derived is not None):
+        if (derived if dimension == "devices" else getattr(row, dimension, None)) is not None:
             continue
         key = _key_for(target, form, request, dimension, defaults)
-        if key is not None and not (dimension in form.literals and derived is not None and derived.key == key.name):
-            values, value = form.values(key, row), getattr(request, dimension)
-            limited = key if values is key.values else key.model_copy(update={"values": values})
-            number = number_for(limited, value, request.devices or 1)
-            if number is None:
-                raise NoEquivalent(f"{_spelling_of(target, key, request)} cannot express {value}")
-            numbers[key.name] = max(number, numbers.get(key.name, number))
+        if key is None or (key.name == getattr(derived, "key", None) and dimension in form.literals):
+            continue
+        values, value = form.values(key, row), getattr(request, dimension)
+        limited = key if values is key.values else key.model_copy(update={"values": values})
+        number = number_for(limited, value, request.devices or 1)
+        if number is None:
+            raise NoEquivalent(f"{_spelling_of(target, key, request)} cannot express {value}")
+        numbers[key.name] = max(number, numbers.get(key.name, number))
     if derived is not None:
         numbers.setdefault(derived.key, (request.devices or 1) * derived.per)
     return numbers
@@ -260,7 +259,7 @@ def _binding(target: Vendor, request: Request) -> tuple[Binding, Row | None]:
     return (), None
 
 
-def _written_name(variable: NamePart, request: Request) -> tuple[Binding, Row | None]:
+def _written_name(variable: Variable, request: Request) -> tuple[Binding, Row | None]:
     if not variable.rows:
         return ((variable.name, variable.write[0]),), None
     rows = [(name, row) for name in variable.write if (row := variable.rows.get(name)) and _is_sufficient(row, request)]
