@@ -103,7 +103,7 @@ def test_a_container_of_its_name_that_brings_something_else(
     assert decision.reason is Reason.COLLISION
     assert decision.denial is not None
     assert (decision.denial.container, decision.denial.field) == ("vgpu-shim", "name")
-    message = f"container vgpu-shim is not the shim's: it has {difference}; rename the pod's own"
+    message = f"container vgpu-shim is not the enforcing library's: it has {difference}; rename the pod's own"
     assert decision.denial.message == message
 
 
@@ -114,7 +114,7 @@ def test_a_container_of_its_name_that_is_no_init_container(policy: Policy) -> No
     denial = decided(pod, policy).denial
     assert denial is not None
     assert (denial.reason, denial.container, denial.field) == (Reason.COLLISION, "vgpu-shim", "name")
-    assert denial.message == "container vgpu-shim is not the shim's; rename the pod's own"
+    assert denial.message == "container vgpu-shim is not the enforcing library's; rename the pod's own"
 
 
 def test_a_share_before_its_library(policy: Policy) -> None:
@@ -138,7 +138,7 @@ def test_another_container_cannot_write_to_it(policy: Policy) -> None:
     assert denial is not None
     assert (denial.reason, denial.container) == (Reason.COLLISION, "download")
     assert denial.field == "volumeMounts[vgpu-shim]"
-    message = "the mount of the shim's volume vgpu-shim is writable: remove it, or set readOnly: true"
+    message = "the mount of the enforcing library's volume vgpu-shim is writable: remove it, or set readOnly: true"
     assert denial.message == message
 
 
@@ -196,7 +196,7 @@ def test_more_devices_than_variables() -> None:
     """The pod's size bounds what is written for it."""
     folder = CASES / "shim-limit-per-device"
     pod = load_yaml((folder / "pod.yaml").read_text())
-    message = "the shim needs variables for each of 65 devices: request at most 64"
+    message = "the enforcing library needs variables for each of 65 devices: request at most 64"
     for count, denial in ((64, None), (65, Finding(Reason.TOO_MANY, message, "main"))):
         for side in pod["spec"]["containers"][0]["resources"].values():
             side["nvidia.com/gpu"] = str(count)

@@ -163,7 +163,9 @@ def _check_classes(slot: Slot, policy: Policy) -> None:
     limited = {f"{DEVICE_CLASS}{name}" for name in policy.classes_of_the_shim} if any(sides) else set()
     name = next((name for side in sides for name in limited.intersection(side) if counts(side[name])), None)
     if name is not None:
-        message = f"only the shim limits a share of {shorten(name)}, and nothing says to how much: {_WRITE_KEYS}"
+        message = (
+            f"only the enforcing library limits a share of {shorten(name)}, and nothing says to how much: {_WRITE_KEYS}"
+        )
         raise deny(Reason.CLAIM_WITHOUT_KEYS, message, container=slot.name, field=f"limits[{name}]")
 
 

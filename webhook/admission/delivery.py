@@ -210,9 +210,9 @@ def _add_installer(
 def _no_installer(slot: Slot, installer: PodEntry, delivery: Delivery) -> str | None:
     """What makes a container another one than that which brings the library; None for that one."""
     if slot.kind != "initContainers":
-        return "is not the shim's"
+        return "is not the enforcing library's"
     difference = _difference(slot, installer, delivery)
-    return f"is not the shim's: it has {difference}" if difference else None
+    return f"is not the enforcing library's: it has {difference}" if difference else None
 
 
 def _difference(slot: Slot, installer: PodEntry, delivery: Delivery) -> str:
@@ -255,13 +255,13 @@ def _add_volume(plan: Plan, volumes: list[Volume], entry: PodEntry) -> None:
     name = entry["name"]
     field = f"spec.volumes[{name}]"
     if len(volumes) > 1:
-        message = f"volume {name}, the shim's, is defined {len(volumes)} times: remove them"
+        message = f"volume {name}, the enforcing library's, is defined {len(volumes)} times: remove them"
         raise deny(Reason.COLLISION, message, field=field)
     added = [volume for volume in plan.volumes_added if volume["name"] == name]
     if not all([_same_volume(volume, entry) for volume in volumes]) or added[:1] not in ([], [entry]):
         kind = next(key for key in entry if key != "name")
         content = f"hostPath {entry['hostPath']['path']}" if kind == "hostPath" else kind
-        message = f"volume {name} is not the shim's ({content}): rename the pod's own"
+        message = f"volume {name} is not the enforcing library's ({content}): rename the pod's own"
         raise deny(Reason.COLLISION, message, field=field)
     if not volumes and not added:
         plan.volumes_added.append(entry)
@@ -298,7 +298,7 @@ def _check_unwritable(slot: Slot, libraries: frozenset[str]) -> None:
     """Deny mounts through which a container could write to the library's folder on the node."""
     for mount in slot.mounts:
         if mount.name in libraries and not mount.read_only:
-            message = f"the mount of the shim's volume {mount.name} is writable: remove it, or set readOnly: true"
+            message = f"the mount of the enforcing library's volume {mount.name} is writable: remove it, or set readOnly: true"
             raise deny(Reason.COLLISION, message, container=slot.name, field=f"volumeMounts[{mount.name}]")
 
 
@@ -339,7 +339,7 @@ def _mounted(slot: Slot, entry: PodEntry, delivery: Delivery) -> bool:
             mounted = True
         elif own is None and (inside(path, mount_path) or _leads_to(each, delivery)):
             what = f"the {each.shown} is" if mount is None else f"volume {mount.name} is mounted"
-            shown = f"{what} at {shorten(path, 100)}, where the shim mounts {entry['name']}"
+            shown = f"{what} at {shorten(path, 100)}, where the webhook mounts {entry['name']}"
             remedy = "write another path" if mount is None else "mount it elsewhere"
             raise deny(Reason.COLLISION, f"{shown}: {remedy}", container=slot.name, field=each.place)
     return mounted

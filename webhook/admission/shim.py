@@ -154,7 +154,7 @@ def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
         return NO_DELIVERY
     values = shim.values(request, container)
     if shim.indexed and (request.devices or 0) > MAX_INDEXED:
-        message = f"the shim needs variables for each of {request.devices} devices: request at most {MAX_INDEXED}"
+        message = f"the enforcing library needs variables for each of {request.devices} devices: request at most {MAX_INDEXED}"
         raise deny(Reason.TOO_MANY, message, container=container)
     env = _shim_env(plan, slot, shim, values)
     if shim.library_path:
@@ -180,14 +180,13 @@ def _report_undelivered(plan: Plan, allocation: Allocation, why: str) -> None:
 
 def _leave_to_plugin(plan: Plan, allocation: Allocation, shim: Shim, unmet: Need) -> None:
     container = allocation.slot.name
-    message = (
-        f"no limit for the shim follows from {unmet} {getattr(allocation.request, unmet)} before the device is known"
-    )
+    amount = getattr(allocation.request, unmet)
+    message = f"no limit for the enforcing library follows from {unmet} {amount} before the device is known"
     remedy = "request memory as a size" if unmet == "memory" else "request cores in percent"
     if shim.without == "deny":
         raise deny(Reason.LIMIT_NOT_MET, f"{message}: {remedy}", container=container)
     plan.deliveries[container] = "plugin"
-    note = f"{message}; the device plugin enforces it: {remedy} to use the shim"
+    note = f"{message}; the device plugin enforces it: {remedy} to use the enforcing library"
     plan.findings.append(Finding(Reason.LEFT_TO_PLUGIN, note, container))
     report_unused(plan, f"{message}: {remedy}")
 
@@ -297,7 +296,7 @@ def _lead_preload(slot: Slot, files: tuple[str, ...], env: ShimEnv) -> None:
         if present(entry.value_from):
             raise deny(
                 Reason.PRELOAD_BY_REFERENCE,
-                f"env {LD_PRELOAD} is set by valueFrom, so the shim cannot be put first: "
+                f"env {LD_PRELOAD} is set by valueFrom, so the enforcing library cannot be put first: "
                 "write the value itself, or remove it",
                 container=slot.name,
                 field=f"env[{LD_PRELOAD}]",
@@ -322,7 +321,7 @@ def _set_variables(slot: Slot, values: Mapping[str, str], env: ShimEnv) -> None:
                 problem = "is set by valueFrom" if present(entry.value_from) else "has another value"
                 raise deny(
                     Reason.COLLISION,
-                    f"env {name} of the pod {problem}, but the shim needs {name}={value}: remove it",
+                    f"env {name} of the pod {problem}, but the enforcing library needs {name}={value}: remove it",
                     container=slot.name,
                     field=f"env[{name}]",
                     value=entry.value,
