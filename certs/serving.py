@@ -1,4 +1,4 @@
-"""The TLS context of a server, whose certificate and whose CAs of clients can be replaced while it serves.
+"""The TLS context of a server, whose certificate can be replaced while it serves.
 
 Loading a new pair into a live context is unsafe: a mismatched pair breaks every later handshake, and a pair of another
 key type leaves the old one in its slot. So a new pair is loaded into a context of its own, checked, and put into
@@ -10,7 +10,6 @@ import datetime as dt
 import os
 import ssl
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 from cryptography import x509
@@ -24,14 +23,6 @@ CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """For TLS 1.2 only: forward secrecy and authenticated encryption, as in Mozilla's intermediate profile."""
 
 
-@dataclass(slots=True)
-class _InForce:
-    context: ssl.SSLContext
-    certificate: x509.Certificate
-    chain_pem: bytes
-    key_pem: bytes = field(repr=False)
-
-
 class Serving:
     """A server's TLS context (`context`) and the pair that it serves; until the first `swap`, every handshake fails.
 
@@ -39,7 +30,7 @@ class Serving:
     """
 
     def __init__(self, client_cas: bytes | None = None) -> None:
-        self._in_force: _InForce | None = None
+        self._in_force: tuple[ssl.SSLContext, x509.Certificate] | None = None
         self._client_cas = client_cas
         # The front context needs no pair: its callback is called before a certificate is chosen.
         self.context = _context(client_cas)
@@ -48,7 +39,7 @@ class Serving:
     def _hand_over(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> int | None:
         if self._in_force is None:
             return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
-        connection.context = self._in_force.context
+        connection.context, _ = self._in_force
         return None
 
     def swap(
@@ -74,38 +65,18 @@ class Serving:
             raise UnusablePairError(SERVING_CERTIFICATE, why)
         if cas is not None:
             ca_of(certificate, intermediates, cas, now)
-        self._in_force = _InForce(context, certificate, chain_pem, key_pem)
-
-    def require_client_certificates(self, cas: bytes) -> None:
-        """Require client certificates under other CAs (PEM) from the next handshake on.
-
-        Raises:
-            UnusablePairError: they are not PEM; the previous ones stay in force.
-            ValueError: no client certificates were required at the start: a live context cannot be changed to.
-        """
-        if self._client_cas is None:
-            raise ValueError("client certificates are not required")
-        context = _context(cas)
-        if self._in_force is not None:
-            _load(context, self._in_force.chain_pem, self._in_force.key_pem)
-            self._in_force = replace(self._in_force, context=context)
-        self._client_cas = cas
-
-    @property
-    def client_cas(self) -> bytes | None:
-        """The CAs under which clients need a certificate, PEM; None if none is required."""
-        return self._client_cas
+        self._in_force = context, certificate
 
     @property
     def certificate(self) -> x509.Certificate | None:
         """The serving certificate in force; None if there is none yet."""
-        return None if self._in_force is None else self._in_force.certificate
+        return None if self._in_force is None else self._in_force[1]
 
     def failure(self, now: dt.datetime) -> str | None:
         """Why no client can be served at a moment; None if clients can be."""
-        if self._in_force is None:
+        if self.certificate is None:
             return "no certificate is served yet"
-        why = why_unusable(self._in_force.certificate, (), now)
+        why = why_unusable(self.certificate, (), now)
         return None if why is None else f"{SERVING_CERTIFICATE} {why}"
 
 
@@ -118,7 +89,7 @@ def _context(client_cas: bytes | None) -> ssl.SSLContext:
     if client_cas is not None:
         # In the front context, too: a handshake keeps its verify mode when it is handed over.
         context.verify_mode = ssl.CERT_REQUIRED
-        # A resumed session would not be verified again, although its CA may have been removed.
+        # A resumed session would not be verified again, although its certificate may have expired.
         context.num_tickets = 0
         context.options |= ssl.OP_NO_TICKET
         try:

@@ -1,4 +1,4 @@
-"""Keeps up to date what is served: the server's own certificate, or one that another program renews; and the CAs of clients.
+"""Keeps up to date what is served: the server's own certificate, or one that another program renews.
 
 There is one `Rotator` per replica, without a leader. Each reads the store, decides by the same pure function
 (`certs.rotation.step`) and writes against the version that it read; the loser of a race reads again and finds what the
@@ -10,10 +10,9 @@ import datetime as dt
 import enum
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final, TypeAlias
 
 from cryptography import x509
@@ -32,7 +31,7 @@ from certs.rotation import (
     step,
 )
 from certs.serving import Serving
-from certs.store import POLL, Directory, Snapshot, Store, read_file
+from certs.store import Directory, Snapshot, Store
 from certs.x509 import (
     SERVING_CERTIFICATE,
     CertificateError,
@@ -73,8 +72,6 @@ class CertificateMatter(enum.Enum):
     """A failure is over."""
     WAITING = "waiting"
     """A new serving certificate is not in force yet: not every caller trusts its CA."""
-    CLIENTS = "clients"
-    """Clients need a certificate under other CAs than before."""
     INVALID = "invalid"
     """A pair cannot be served or stored; the pair in force stays."""
     UNTRUSTED = "untrusted"
@@ -302,23 +299,6 @@ def _served(certificate: x509.Certificate) -> str:
     return f"the serving certificate {fingerprint(certificate)[:16]} is served until {end}"
 
 
-async def _follow_files(
-    read: Callable[[], Awaitable[bool]], notices: Notices[CertificateMatter], seconds: float
-) -> None:
-    """Read files every so many seconds until cancelled; `read` returns whether they are in force, and no failure ends it."""
-    failures = 0
-    while True:
-        try:
-            if await read():
-                recovered(notices)
-            failures = 0
-        except Exception as error:  # noqa: BLE001  (later ones may work)
-            failures += 1
-            if failures >= FAILURES_BEFORE_NOTICE:
-                notices.only(*failure(error))
-        await asyncio.sleep(seconds)
-
-
 class ProvidedPair:
     """Serves a pair that another program renews: the mounted Secret of cert-manager, or files from a company's CA.
 
@@ -343,7 +323,18 @@ class ProvidedPair:
         return await _is_at(self._directory, self._version)
 
     async def run(self) -> None:
-        await _follow_files(self.start, self._notices, self._directory.poll)
+        """Read the directory every few seconds until cancelled; no failure ends it."""
+        failures = 0
+        while True:
+            try:
+                if await self.start():
+                    recovered(self._notices)
+                failures = 0
+            except Exception as error:  # noqa: BLE001  (a later pair may work)
+                failures += 1
+                if failures >= FAILURES_BEFORE_NOTICE:
+                    self._notices.only(*failure(error))
+            await asyncio.sleep(self._directory.poll)
 
     async def start(self) -> bool:
         """Read the directory, serve its pair if callers trust it, and return whether it is served.
@@ -389,41 +380,3 @@ class ProvidedPair:
         except UnusablePairError:
             return ": no CA that signed it is in the webhook configuration's caBundle, or not for long enough"
         return None
-
-
-@dataclass(eq=False)
-class ClientCAs:
-    """Requires client certificates under the CAs in a file, and follows the file."""
-
-    _file: Path
-    _serving: Serving
-    _send: Callable[[CertificateNotice], None]
-    poll: float = POLL
-
-    def __post_init__(self) -> None:
-        self._notices = Notices(self._send)
-        self._seen = self._serving.client_cas
-
-    async def run(self) -> None:
-        await _follow_files(self.reconcile, self._notices, self.poll)
-
-    async def reconcile(self) -> bool:
-        """Read the file, use its content if it has not changed since the last read, and return whether it is in force.
-
-        What has just changed may be half written. What holds no CAs, and a file missing twice in a row, is raised: the CAs in
-        force stay.
-        """
-        content = await asyncio.to_thread(read_file, self._file)
-        settled, self._seen = content == self._seen, content
-        if not settled:
-            return False
-        if content is None:
-            raise StoreError(str(self._file), "is missing: the previous CAs stay in force")
-        if content != self._serving.client_cas:
-            try:
-                self._serving.require_client_certificates(content)
-            except UnusablePairError as error:
-                raise UnusablePairError(str(error), f"in {self._file}: the previous CAs stay in force") from None
-            what = f"clients need a certificate under one of the CAs that are now in {self._file}"
-            self._notices.tell(CertificateMatter.CLIENTS, what)
-        return True

@@ -55,9 +55,7 @@ def kube(group: str, kind: str, data: dict[str, Any]) -> KubeObject:
 def test_every_path_of_every_kind(group: str, kind: str, pod: PodPath) -> None:
     """A pod is found there, with every container at the place that it has in the object."""
     obj = kube(group, kind, built(pod.at, example(pod)))
-    places = {
-        tuple("*" if isinstance(part, int) else part for part in place.path): place for place in pod_places(obj, ())
-    }
+    places = {tuple("*" if isinstance(part, int) else part for part in place.path): place for place in pod_places(obj)}
     place = places[pod.at]
     judged = {path: judged["spec"] for path, judged in pods_in(obj.data, group, kind, WORKLOADS)}
     assert judged[place.path] == place.pod["spec"]
@@ -128,7 +126,7 @@ def test_the_table() -> None:
 def test_any_key_may_be_something_else() -> None:
     """Beside what a star means, there may be texts."""
     spec = {"replicas": 2, "worker": {"resources": CONTAINER["resources"]}, "master": {}}
-    (place,) = pod_places(kube("data.fluid.io", "JindoRuntime", {"spec": spec}), ())
+    (place,) = pod_places(kube("data.fluid.io", "JindoRuntime", {"spec": spec}))
     assert place.path == ("spec", "worker")
 
 

@@ -76,10 +76,10 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     """A cluster without a Secret of the webhook's own."""
     api = reading({SECRETS: 404})
 
-    async def connected(kubeconfig: Path | None) -> FakeApi:
+    async def connected(kubeconfig: Path | None, context: str | None) -> FakeApi:
         return api
 
-    monkeypatch.setattr("webhook.cli.commands.certs.connect", connected)
+    monkeypatch.setattr("webhook.cluster.connection.connect", connected)
     return api
 
 

@@ -329,10 +329,9 @@ def test_junit_of_a_cluster(run: Run, tmp_path: Path) -> None:
     result = run("check", "--kubeconfig", file, "-o", "junit")
     assert result.exit_code == 1
     assert [case.attrib["name"] for case in ET.fromstring(result.stdout).iter("testcase")] == ["api-server"]
-    for output in ("github", "sarif"):
-        result = run("check", "--kubeconfig", file, "-o", output)
-        assert (result.exit_code, result.stdout) == (1, "")
-        assert f"-o {output} applies to files" in result.stderr
+    result = run("check", "--kubeconfig", file, "-o", "github")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "-o github applies to files" in result.stderr
 
 
 def test_github_escapes() -> None:
@@ -344,13 +343,3 @@ def test_github_escapes() -> None:
     assert command is not None
     assert unquote(command[1]) == file
     assert unquote(command[2]) == text
-
-
-def test_sarif_of_names() -> None:
-    """A relative name is a relative URI; without a file, a result has no location."""
-    level = error("", hint="").level
-    result = Result(level, "", ("a b/c%.yaml:2: x", "y"), "", (FileLine("a b/c%.yaml", 2), FileLine()))
-    first, second = json.loads(formatted(found(result), "sarif"))["runs"][0]["results"]
-    assert first["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "a%20b/c%25.yaml"}
-    assert (first["message"]["text"], second["message"]["text"]) == ("x", "y")
-    assert "locations" not in second

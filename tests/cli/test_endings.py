@@ -58,8 +58,6 @@ ENDED: tuple[tuple[int, tuple[str, ...]], ...] = (
     (0, ("registration", "--service", "a/b")),
     (1, ("registration",)),
     (1, ("registration", "--service", "a/b", "--settings", NOWHERE)),
-    (0, ("completion", "bash")),
-    (1, ("completion", "nonsense")),
     *((1, (name, "--nonsense")) for name in COMMANDS),
 )  # fmt: skip
 

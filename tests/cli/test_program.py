@@ -10,7 +10,6 @@ import pytest
 from tests.cli.conftest import Run
 from webhook import __version__
 from webhook.cli import COMMANDS, GROUPS
-from webhook.cli.completing import setting_descriptions
 
 
 @pytest.mark.parametrize("arguments", [(), *((name,) for name in COMMANDS)], ids=str)
@@ -36,17 +35,6 @@ def test_overview_is_grouped(run: Run) -> None:
     titles = [line.removesuffix(":") for line in run("--help").stdout.splitlines() if re.fullmatch(r"\w+:", line)]
     assert titles == ["Options", *GROUPS]
     assert sum(map(len, GROUPS.values())) == len(COMMANDS)
-
-
-def test_the_policy_has_a_page_of_its_own(run: Run) -> None:
-    """Its options are on it, with every setting; the help of a command names them in one line."""
-    for command in ("mutate", "explain", "preview", "playground", "vendors", "test", "check"):
-        overview, page = run(command, "--help").stdout, run(command, "--help-policy").stdout
-        assert "  --settings FILE " not in overview
-        assert "  --settings FILE " in page
-        assert re.search(r"--help-policy .*--values,", overview, re.DOTALL)
-        assert {line.split()[0] for line in page.splitlines() if line.startswith("  ")} >= setting_descriptions().keys()
-        assert max(map(len, page.splitlines())) <= 80
 
 
 def test_summaries_agree_with_the_commands(run: Run) -> None:

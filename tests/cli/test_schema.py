@@ -1,4 +1,4 @@
-"""``vgpu-webhook schema``, checked by another implementation of JSON Schema; and ``completion``, by the shells."""
+"""``vgpu-webhook schema``, checked by another implementation of JSON Schema; and completion, by the shells."""
 
 import contextlib
 import json
@@ -16,7 +16,6 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from tests.cli.conftest import Run
 from tests.parts import skip_part
 from webhook.cli import COMMANDS, main
 from webhook.mapping.document.settings import Settings
@@ -112,18 +111,18 @@ ASKED = {
         ("vgpu-webhook mutate --to volc", {"volcano", "volcano-legacy"}),
     ],
 )
-def test_shells_complete(run: Run, tmp_path: Path, shell: str, line: str, expected: set[str]) -> None:
-    """The shell itself completes commands, arguments and options, also as a plugin of kubectl prints the script."""
-    script = completion_of(run, tmp_path, shell)
+def test_shells_complete(tmp_path: Path, shell: str, line: str, expected: set[str]) -> None:
+    """The shell itself completes commands, arguments and options, by the script of click."""
+    script = completion_of(tmp_path, shell)
     options = {"bash": ["--norc", "--noprofile"], "fish": ["--no-config"]}[shell]
     command = [shell, *options, "-c", f"source {script}; {ASKED[shell].format(line=line)}"]
     done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, check=True, timeout=60)
     assert {each.partition("\t")[0] for each in done.stdout.splitlines()} == expected
 
 
-def test_zsh_completes(run: Run, tmp_path: Path) -> None:
+def test_zsh_completes(tmp_path: Path) -> None:
     """Typed on a terminal: the tab key makes `codes` of `cod`, and the command runs."""
-    script = completion_of(run, tmp_path, "zsh")
+    script = completion_of(tmp_path, "zsh")
     typed = f"autoload -Uz compinit; compinit -D -u; source {script}\nvgpu-webhook cod\tVGW303\nexit\n"
     ours, theirs = os.openpty()
     with subprocess.Popen(
@@ -146,12 +145,13 @@ def test_zsh_completes(run: Run, tmp_path: Path) -> None:
     assert b"VGW303: more than any device has" in seen
 
 
-def completion_of(run: Run, folder: Path, shell: str) -> Path:
+def completion_of(folder: Path, shell: str) -> Path:
     """A file with the script of a shell, which has to be installed."""
     if shutil.which(shell) is None:
         skip_part("shells", f"{shell} is not installed")
     script = folder / "script"
-    script.write_text(run("completion", shell).stdout)
+    source = {"_VGPU_WEBHOOK_COMPLETE": f"{shell}_source"}
+    script.write_text(CliRunner().invoke(main, prog_name="vgpu-webhook", env=source).stdout)
     return script
 
 

@@ -18,7 +18,6 @@ VALUES = str(EXAMPLES / "values" / "shares.yaml")
 TEXTS: tuple[tuple[str, ...], ...] = (
     ("--help",),
     *((name, "--help") for name in COMMANDS),
-    ("mutate", "--help-policy"),
     ("explain", "-f", PODS, *SHARES),
     ("explain", "--name", "nvidia.com/gpumem-percentage"),
     ("explain", "--name", "vgpu-webhook.io/mode"),
@@ -37,7 +36,6 @@ DATA = {
     "serve": "log lines in JSON",
     "certs": "one line",
     "registration": "YAML",
-    "completion": "a script",
     "playground": "an address",
 }
 """Commands that print no report, and what they print."""

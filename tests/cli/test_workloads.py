@@ -22,9 +22,9 @@ from webhook.workloads import MAX_PATCH, patch_of, patched
 POD = {"spec": {"containers": [{"name": "a", "image": "i"}]}}
 
 
-def owners(obj: KubeObject, *template_paths: str) -> dict[FieldPath, tuple[str, str] | None]:
+def owners(obj: KubeObject) -> dict[FieldPath, tuple[str, str] | None]:
     """The paths of the pods in an object, with their owners."""
-    return {place.path: place.owner for place in pod_places(obj, template_paths)}
+    return {place.path: place.owner for place in pod_places(obj)}
 
 
 def kube(version: str, kind: str, **more: object) -> KubeObject:
@@ -48,31 +48,17 @@ def kube(version: str, kind: str, **more: object) -> KubeObject:
 def test_workloads(version: str, kind: str, owner: tuple[str, str]) -> None:
     """Each has its template, and its pods an owner."""
     assert owners(kube(version, kind, spec={"template": POD})) == {("spec", "template"): owner}
-    assert pod_places(kube(version, kind), ()) == []
-    assert pod_places(kube(version, kind, spec=None), ()) == []
+    assert pod_places(kube(version, kind)) == []
+    assert pod_places(kube(version, kind, spec=None)) == []
 
 
 def test_pods_and_cron_jobs() -> None:
     """A pod is its own place; a CronJob's template is deep, and a Job with digits owns its pods."""
     assert owners(kube("v1", "Pod", **POD)) == {(): None}
     cron = kube("batch/v1", "CronJob", spec={"jobTemplate": {"spec": {"template": POD}}})
-    (place,) = pod_places(cron, ())
+    (place,) = pod_places(cron)
     assert place.path == ("spec", "jobTemplate", "spec", "template")
     assert place.owner == ("Job", "demo-28000000")
-
-
-def test_template_paths() -> None:
-    """A star is any key or element; what has no containers is passed over, and nothing counts twice."""
-    job = kube("example.org/v1", "Job", spec={"a": {"template": {"spec": {"containers": [{"name": "x"}]}}}, "b": 1})
-    paths = ("spec.*.template", "spec.a.template", "spec.b", "spec.nothing.*")
-    assert owners(job, *paths) == {("spec", "a", "template"): ("Job", "demo")}
-    assert owners(job) == {}
-    # A known kind has those of the table, too, and a pod inside another place is a part of it.
-    deployment = kube("apps/v1", "Deployment", spec={"template": POD, "more": POD["spec"]})
-    assert list(owners(deployment, "spec.more", "spec.template.spec", "spec")) == [
-        ("spec", "template"),
-        ("spec", "more"),
-    ]
 
 
 def test_pods_of_unknown_kinds_are_found_anywhere() -> None:
@@ -89,7 +75,7 @@ def test_pods_of_unknown_kinds_are_found_anywhere() -> None:
         },
         status={"template": POD},
     )
-    places = {place.path: place for place in pod_places(obj, ())}
+    places = {place.path: place for place in pod_places(obj)}
     assert {path: place.template for path, place in places.items()} == {
         ("spec", "head", "template"): True,
         ("spec", "workers", 0, "template"): True,
@@ -100,7 +86,7 @@ def test_pods_of_unknown_kinds_are_found_anywhere() -> None:
     assert places["spec", "flat"].target("/metadata/labels") is None
     assert owners(kube("v1", "Service", spec={"ports": [{"port": 1}]})) == {}
     # The metadata beside it is that of the object.
-    (root,) = pod_places(kube("example.org/v1", "Set", spec=POD["spec"]), ())
+    (root,) = pod_places(kube("example.org/v1", "Set", spec=POD["spec"]))
     assert (root.path, root.template) == (("spec",), False)
 
 
@@ -112,7 +98,7 @@ def test_assembled_pods() -> None:
         "containers": [{"name": "own"}],
         "labels": {"l": "1"},
     }
-    (place,) = pod_places(kube("serving.kserve.io/v1beta1", "InferenceService", spec={"predictor": data}), ())
+    (place,) = pod_places(kube("serving.kserve.io/v1beta1", "InferenceService", spec={"predictor": data}))
     assert place.pod["metadata"] == {"labels": {"l": "1"}}
     assert place.pod["spec"]["nodeSelector"] == {"a": "b"}
     assert [container["name"] for container in place.pod["spec"]["containers"]] == ["own", "model"]
@@ -122,7 +108,7 @@ def test_assembled_pods() -> None:
     assert place.field(("spec", "containers", 1, "env")) == ("spec", "predictor", "model", "env")
     assert place.field(("spec", "nodeSelector")) == ("spec", "predictor")
     train = kube("trainer.kubeflow.org/v1alpha1", "TrainJob", spec={"trainer": {"resourcesPerNode": {"limits": {}}}})
-    (place,) = pod_places(train, ())
+    (place,) = pod_places(train)
     assert place.target("/spec/containers/0/resources/limits") == "/spec/trainer/resourcesPerNode/limits"
     assert place.target("/spec/containers/0/env") is None
     assert owners(kube("trainer.kubeflow.org/v1alpha1", "TrainJob", spec={"trainer": {"numNodes": 2}})) == {}
@@ -160,7 +146,7 @@ def test_argo_templates_inherit() -> None:
     """A template without scheduler, node selector, affinity or tolerations has the workflow's, and may replace the first."""
     inherited = {"schedulerName": "own", "nodeSelector": {"a": "b"}, "tolerations": [{"key": "k"}], "dnsPolicy": "None"}
     own = {"nodeSelector": {"c": "d"}, "schedulerName": ""}
-    [place] = pod_places(kube_object(Manifest("a.yaml", {}, {(): 1}), workflow(own, **inherited)[1]), ())
+    [place] = pod_places(kube_object(Manifest("a.yaml", {}, {(): 1}), workflow(own, **inherited)[1]))
     spec = place.pod["spec"]
     assert [spec[key] for key in ("schedulerName", "nodeSelector")] == ["own", {"c": "d"}]
     assert spec["tolerations"] == inherited["tolerations"]
@@ -171,7 +157,7 @@ def test_argo_templates_inherit() -> None:
     assert place.target("/spec/volumes/-") == f"{template}/volumes/-"
     assert place.target("/spec/tolerations/-") is None
     assert place.target("/spec/resourceClaims") is None
-    [place] = pod_places(kube_object(Manifest("a.yaml", {}, {(): 1}), workflow({}, hostNetwork=True)[1]), ())
+    [place] = pod_places(kube_object(Manifest("a.yaml", {}, {(): 1}), workflow({}, hostNetwork=True)[1]))
     assert place.pod["spec"]["hostNetwork"]
 
 
@@ -186,7 +172,7 @@ def test_argo_calls_a_container_main(run: Run, key: str) -> None:
     assert template[key]["name"] == "foo"
     assert "/tmp/vgpu-cache/main.cache" in str(template[key]["env"])
     listed = {"container": None, "containerSet": {"containers": [container]}}
-    [place] = pod_places(kube_object(Manifest("a.yaml", {}, {(): 1}), workflow(listed)[1]), ())
+    [place] = pod_places(kube_object(Manifest("a.yaml", {}, {(): 1}), workflow(listed)[1]))
     assert [each["name"] for each in place.pod["spec"]["containers"]] == ["foo"]
 
 
@@ -305,10 +291,10 @@ def test_objects_inside_objects() -> None:
         ("spec", "components", 0, "template", "spec", "template"): ("Job", "inner"),
         ("spec", "components", 1, "template"): ("AppWrapper", "demo"),
     }
-    assert pod_places(wrapper, ())[1].template
+    assert pod_places(wrapper)[1].template
     broken = kube("workload.codeflare.dev/v1beta2", "AppWrapper", spec={"components": [{"template": {}}]})
     with pytest.raises(ManifestError, match=r"spec\.components\[0\]\.template: no Kubernetes object"):
-        pod_places(broken, ())
+        pod_places(broken)
 
 
 def test_pointers() -> None:
@@ -348,9 +334,9 @@ def test_what_is_no_object(data: object) -> None:
 def test_templates_that_are_none() -> None:
     """A workload whose spec is a list is reported."""
     with pytest.raises(ManifestError, match="spec: a mapping is expected here"):
-        pod_places(kube("apps/v1", "Deployment", spec=[]), ())
+        pod_places(kube("apps/v1", "Deployment", spec=[]))
     with pytest.raises(ManifestError, match="podSpec: a pod spec is not a mapping"):
-        pod_places(kube("grove.io/v1alpha1", "PodClique", spec={"podSpec": 1}), ())
+        pod_places(kube("grove.io/v1alpha1", "PodClique", spec={"podSpec": 1}))
 
 
 LIMITS = {"limits": {"nvidia.com/gpu": 1, "cpu": 1}}
@@ -360,7 +346,7 @@ OUTSIDE = "is outside of every pod template and pod spec found in it"
 def messages(version: str, kind: str, **data: Any) -> list[str]:
     """What is reported of an object."""
     obj = kube(version, kind, **data)
-    found = unjudged(obj, pod_places(obj, ()), lambda name: name.startswith("nvidia.com/"))
+    found = unjudged(obj, pod_places(obj), lambda name: name.startswith("nvidia.com/"))
     return [text.removeprefix("not judged: ").replace(OUTSIDE, "...") for _, text in found]
 
 

@@ -186,7 +186,7 @@ async def owners_of_owners() -> Any:
     for number in range(200):
         owner = OwnerReference("apps/v1", "ReplicaSet", str(number), "uid")
         workload = await events._workload("team", owner)  # noqa: SLF001  (one in 0.2 s otherwise)
-        queue.put(Subject("v1", workload.kind, "team", workload.name, workload.uid, None), "Reason", "message")
+        queue.put(Subject("v1", workload.kind, "team", workload.name, workload.uid), "Reason", "message")
     return queue
 
 
@@ -202,7 +202,7 @@ async def events() -> Any:
     """That cannot be written, about ever more objects."""
     queue = EventQueue(Endless({}), LOG)
     for number in range(60_000):
-        queue.put(Subject("v1", "Other", f"team-{number % 9}", f"{number}", "uid", None), "Reason", text(number, 2000))
+        queue.put(Subject("v1", "Other", f"team-{number % 9}", f"{number}", "uid"), "Reason", text(number, 2000))
     return queue
 
 

@@ -1,7 +1,6 @@
 """Every watch, list and command with hostile objects: the others stay in force, and what is not read is named."""
 
 import asyncio
-import datetime as dt
 import json
 from collections import deque
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from tests.waiting import alongside, until
 from webhook.cli.manifests.preview import pods_of
 from webhook.cluster.claims import GROUP, RESOURCE, ClaimTemplates, RefusedError
 from webhook.cluster.client import Answer, ObjectReader, OversizeError, UnreadableError, list_objects, read_object
-from webhook.cluster.events import EventQueue, OwnerEvents, Subject, WorkloadEvent, event_of
+from webhook.cluster.events import EventQueue, OwnerEvents, WorkloadEvent
 from webhook.cluster.mending import MAX_DEPTH, mended, split
 from webhook.cluster.policy.last_good import LastGood
 from webhook.cluster.reflector import Reflector
@@ -297,22 +296,6 @@ async def test_events_about_workloads() -> None:
             events.put(WorkloadEvent("team", OwnerReference("apps/v1", "ReplicaSet", name, name), "R", "m", "Normal"))
         await until(lambda: len(queue._waiting) == 2)  # noqa: SLF001
     assert [key[:3] for key in queue._waiting.values] == [("Deployment", "team", "d"), ("ReplicaSet", "team", "odd")]  # noqa: SLF001
-
-
-async def test_an_event_that_cannot_be_counted() -> None:
-    """One that is stored and cannot be read does not keep the others from being written."""
-    captured = CapturedLog()
-    subjects = [Subject("v1", "ConfigMap", "team", name, name, "1") for name in ("odd", "plain")]
-    written = event_of(subjects[0], "Warning", "R", "m", dt.datetime.now(dt.UTC))
-    path = f"/api/v1/namespaces/team/events/{written['metadata']['name']}"
-    api = FakeApi({path: Answer(200, b"[7]")})
-    api.put(path, written)
-    queue = EventQueue(api, captured.log)
-    for subject in subjects:
-        queue.put(subject, "R", "m")
-    async with alongside(queue.run()):
-        await until(lambda: any("plain" in each for each in api.objects))
-    assert captured.logged == ["event_not_written"]
 
 
 async def test_a_template_that_cannot_be_read_is_not_ours() -> None:

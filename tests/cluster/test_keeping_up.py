@@ -109,54 +109,18 @@ def test_more_than_fits() -> None:
     assert list(within_limit({"é": "é" * (MAX_DATA // 2)})) == []
 
 
-async def test_an_event_counts_versions() -> None:
-    """The same of the same version is reported once, whoever says it; of the next version it is counted."""
+async def test_an_event_is_written_once() -> None:
+    """Whatever replica says it of the same version; of the next version it is another one; one that has expired is new."""
     api = FakeApi()
     for version in ("1", "1", "2"):
         await write_event(api, Subject("v1", "ConfigMap", PLACE, "acme", "uid", version), "Warning", "Bad", "why")
-    (event,) = api.objects.values()
-    assert (event["count"], event["involvedObject"]["resourceVersion"], event["message"]) == (2, "2", "why")
+    assert [each["involvedObject"]["resourceVersion"] for each in api.objects.values()] == ["1", "2"]
+    assert {each["message"] for each in api.objects.values()} == {"why"}
     await write_event(api, SUBJECT, "Warning", "Bad", "why else")
-    assert len(api.objects) == 2
-
-
-async def test_an_event_of_no_known_version_counts_each_time() -> None:
-    """What is reported again an hour later is not what was reported before: a Secret that is lost for the second time."""
-    api = FakeApi()
-    for _ in range(3):
-        await write_event(api, Subject("v1", "Secret", PLACE, "acme", "", ""), "Warning", "Lost", "why")
-    (event,) = api.objects.values()
-    assert event["count"] == 3
-
-
-async def test_an_event_that_counts_once_for_all_replicas() -> None:
-    """Whoever comes second finds it, and changes nothing; one that has expired is written again."""
-    api = FakeApi()
-    subject = Subject("apps/v1", "Deployment", PLACE, "train", "uid", None)
-    for _ in range(2):
-        await write_event(api, subject, "Normal", "PodsChanged", "why")
-    (event,) = api.objects.values()
-    assert event["count"] == 1
-    assert "resourceVersion" not in event["involvedObject"]
+    assert len(api.objects) == 3
     api.objects.clear()
-    await write_event(api, subject, "Normal", "PodsChanged", "why")
+    await write_event(api, SUBJECT, "Warning", "Bad", "why")
     assert len(api.objects) == 1
-
-
-async def test_an_event_that_another_replica_counts() -> None:
-    """It looks again."""
-    api = FakeApi()
-    await write_event(api, SUBJECT, "Normal", "Good", "x")
-    (path,) = api.objects
-    came = iter([True])
-
-    def between(method: str, path_: str) -> None:
-        if method == "PUT" and next(came, False):
-            api.put(path, {**api.objects[path], "count": 2, "involvedObject": {"resourceVersion": "2"}})
-
-    api.before = between
-    await write_event(api, Subject("v1", "ConfigMap", PLACE, "acme", "uid", "2"), "Normal", "Good", "x")
-    assert api.objects[path]["count"] == 2
 
 
 async def test_events_of_what_has_no_namespace() -> None:

@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
+from webhook.admission.decision import Namespace
 from webhook.cluster.client import UnreachableError
-from webhook.cluster.namespaces import INTERVAL, MAX_PER_SECOND, NamespaceRechecks, NamespaceView, RecheckError
+from webhook.cluster.namespaces import INTERVAL, MAX_PER_SECOND, NamespaceRechecks, RecheckError
 
 ON = {"inject": "enabled"}
 
@@ -21,17 +22,17 @@ class Server:
         self.go.set()
         self.error: Exception | None = None
 
-    async def get(self, name: str) -> NamespaceView:
+    async def get(self, name: str) -> Namespace:
         """What it says when it begins to answer, after as long as a test wants."""
         self.lookups.append(name)
         labels = dict(self.labels)
         await self.go.wait()
         if self.error is not None:
             raise self.error
-        return NamespaceView(name, labels, {})
+        return Namespace(name, labels, {})
 
 
-def is_on(view: NamespaceView) -> bool:
+def is_on(view: Namespace) -> bool:
     """Whether it has opted in."""
     return view.labels == ON
 

@@ -9,8 +9,9 @@ import pytest
 import structlog
 
 from tests.waiting import PATIENCE, turns
+from webhook.admission.decision import Namespace
 from webhook.cluster.client import Answer, StatusError, UnreachableError, UnreadableError
-from webhook.cluster.namespaces import FETCH_SECONDS, Namespaces, NamespaceView
+from webhook.cluster.namespaces import FETCH_SECONDS, Namespaces
 
 from .fake_api import FakeApi
 from .things import refusal
@@ -85,7 +86,7 @@ async def test_listed_namespaces_are_looked_up() -> None:
     api, _, namespaces = made()
     task = asyncio.create_task(namespaces.reflector.run())
     await asyncio.wait_for(namespaces.reflector.synced.wait(), PATIENCE)
-    assert namespaces.lookup("listed") == NamespaceView("listed", LABELS, {})
+    assert namespaces.lookup("listed") == Namespace("listed", LABELS, {})
     assert namespaces.lookup("other") is None
     assert await namespaces.fetch("listed") == namespaces.lookup("listed")
     assert api.fetched == []

@@ -1,7 +1,6 @@
 """Events about workloads: each once, and never more than the API server can be given."""
 
 import asyncio
-import datetime as dt
 import json
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,17 +15,12 @@ from webhook.cluster.events import (
     MAX_OWNERS,
     MAX_REMEMBERED,
     OwnerEvents,
-    Subject,
     WorkloadEvent,
-    event_of,
-    write_event,
 )
 from webhook.labels import TARGET
 from webhook.mapping.load import load_policy
 from webhook.pod import OwnerReference, decode_pod
 from webhook.replica.in_cluster import told_of_change
-
-from .fake_api import FakeApi
 
 CONTEXT = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}), "privileged")
 OWNER = OwnerReference("apps/v1", "ReplicaSet", "train-5d4f", "uid")
@@ -164,15 +158,3 @@ async def test_the_owner_of_the_owner(monkeypatch: pytest.MonkeyPatch, answer: A
     await written(events, queue)
     assert queue.written == [(subject, "PodsChanged", "m")]
     assert paths == ["/apis/apps/v1/namespaces/team/replicasets/train-5d4f"]
-
-
-@pytest.mark.parametrize("version, count", [("", 2), ("1", 1), ("2", 2), (None, 1)])
-async def test_what_counts(version: str | None, count: int) -> None:
-    """Each version of an object counts once; without any every write does, and for a workload only the first."""
-    before, subject = (Subject("v1", "ConfigMap", "team", "a", "uid", each) for each in ("1", version))
-    written = event_of(before if version else subject, "Warning", "R", "m", dt.datetime.now(dt.UTC))
-    path = f"/api/v1/namespaces/team/events/{written['metadata']['name']}"
-    api = FakeApi()
-    api.put(path, written)
-    await write_event(api, subject, "Warning", "R", "m")
-    assert api.objects[path]["count"] == count

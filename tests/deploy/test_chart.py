@@ -174,10 +174,8 @@ def test_rights_are_the_least(helm: Chart) -> None:
         | rights(NAMESPACE, "list watch", "configmaps")
         | rights(NAMESPACE, "get create patch update", "configmaps", LAST_GOOD_NAME)
     )
-    everywhere = (
-        rights("", "create get update", "events") | rights("", "get", "replicasets") | rights("", "get", "jobs")
-    )
-    own_events = rights(NAMESPACE, "create get update", "events")
+    everywhere = rights("", "create", "events") | rights("", "get", "replicasets") | rights("", "get", "jobs")
+    own_events = rights(NAMESPACE, "create", "events")
     secret = rights(NAMESPACE, "get list watch create patch update", "secrets", "vgpu-webhook-certificates")
     watched, written = set(), rights(NAMESPACE, "list watch", "pods")
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
@@ -192,7 +190,7 @@ def test_rights_are_the_least(helm: Chart) -> None:
     with_claims = helm.render({"claims": {"enabled": True}})
     assert rules(with_claims, names) == always | everywhere | secret | watched | written | claiming
     quiet = {"ownerEvents": False}
-    of_default = rights("default", "create get update", "events")
+    of_default = rights("default", "create", "events")
     assert rules(helm.render(quiet), names) == always | own_events | of_default | secret | watched | written
 
 

@@ -6,7 +6,7 @@ import copy
 import datetime as dt
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
@@ -27,8 +27,7 @@ from webhook.cluster.registration.wanted import (
     registration,
     wanted_by,
 )
-from webhook.doctor import certificates, reading
-from webhook.doctor.certificates import HandshakeResult
+from webhook.doctor import reading
 from webhook.doctor.checks import CHECKS, made
 from webhook.doctor.reading import ClusterReader
 from webhook.doctor.result import Result
@@ -39,7 +38,6 @@ Facts: TypeAlias = Mapping[str, Any]
 NOW = dt.datetime(2026, 5, 4, tzinfo=dt.UTC)
 LONG_AGO = (NOW - dt.timedelta(hours=1)).isoformat()
 URL = "https://webhook.example/mutate"
-ADDRESS = "webhook.example:443"
 
 
 def refused(message: str, status: int = 403) -> Answer:
@@ -241,7 +239,6 @@ HEALTHY: Facts = {
     "config_maps": OUTCOME,
     "configurations": [configuration("later"), registered(OUTCOME)],
     "validations": [registered(OUTCOME, kind=VALIDATING)],
-    "shown": [HandshakeResult(ADDRESS, "verified", "", LEAF.certificate)],
     "stored": secret(LEAF, AUTHORITY),
     "namespaces": [space("team"), {"metadata": {"name": "else"}}, {"metadata": {"name": "gpu"}}],
     "pods": {"team": [DONE, pod("plain"), pod("over", {"nvidia.com/gpu": "1"}, "Succeeded")]},
@@ -256,7 +253,6 @@ HEALTHY: Facts = {
     "/api/v1/namespaces/kube-system/pods": placed("plugin", "n1"),
     "device_classes": [],
     "slices": [],
-    "template_dry_run": lambda sent: sent,
     "events": [],
 }
 
@@ -288,7 +284,6 @@ def _answers(facts: Facts) -> dict[str, Any]:
         "/apis/apps/v1/daemonsets": facts["daemon_sets"],
         f"{resource}/deviceclasses": facts["device_classes"],
         f"{resource}/resourceslices": facts["slices"],
-        f"POST {resource}/namespaces/{facts['release']}/resourceclaimtemplates": facts["template_dry_run"],
         f"{own}/events": facts["events"],
         "/api/v1/namespaces/default/events": [],
     }
@@ -377,18 +372,12 @@ _builtin = cache(load_policy)
 
 @asynccontextmanager
 async def cluster(facts: Facts, assumed: Policy | None = None) -> AsyncIterator[tuple[ClusterReader, Scripted]]:
-    """A cluster with these facts, and its API server; its addresses show certificates, and documents are compiled once."""
-    shown: Iterator[HandshakeResult] = iter(facts["shown"] or ())
+    """A cluster with these facts, and its API server; documents are compiled once."""
     maps = facts["config_maps"]
-
-    async def handshake(*_: object) -> HandshakeResult:
-        return next(shown)
-
     await asyncio.to_thread(_builtin)
     if isinstance(maps, list | tuple):
         await asyncio.to_thread(policy_with, maps)
     with (
-        mock.patch.object(certificates, "handshake", certificates.handshake if facts["shown"] is None else handshake),
         mock.patch.object(choose, "policy_of", made_of),
         mock.patch.object(reading, "load_policy", _builtin),
     ):

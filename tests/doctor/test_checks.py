@@ -13,12 +13,10 @@ import pytest
 from certs.x509 import issue, make_ca
 from tests.cluster.config_maps import vendor
 from tests.doctor.scene import (
-    ADDRESS,
     AUTHORITY,
     DEPLOYED,
     HEALTHY,
     INSTALLER,
-    LEAF,
     LIBRARIES,
     NOW,
     OTHER,
@@ -56,7 +54,6 @@ from webhook import __version__
 from webhook.cli.commands.check import as_json, as_text
 from webhook.cluster.client import Object, UnreachableError
 from webhook.cluster.registration.wanted import ENFORCE, PODS, VALIDATING
-from webhook.doctor.certificates import HandshakeResult
 from webhook.doctor.checks import CHECKS, examine, made
 from webhook.doctor.reading import ClusterReader
 from webhook.doctor.result import Check, Level, Result, ok
@@ -65,15 +62,6 @@ TOLD = Path(__file__).parent / "told.txt"
 GPU = {"nvidia.com/gpu": "1"}
 
 
-def owned(name: str, kind: str, owner: str) -> Object:
-    """A GPU pod of a controller."""
-    return pod(name, GPU, ownerReferences=[{"kind": kind, "name": owner, "controller": True}])
-
-
-MISSED = [
-    *(owned(name, "ReplicaSet", "train-5d4f8c7b9") for name in ("a", "b")),
-    *(owned("c", "StatefulSet", "db"), pod("d", GPU)),
-]
 DAY = dt.timedelta(days=1)
 OVERLOOKED = [
     *OUTCOME,
@@ -167,10 +155,6 @@ TURNS = outcome(
     settings="owners: {nvidia.com/gpu: timeslicing}",
     turns="extends: timeslicing\nkeys: {gpu: {resource: [nvidia.com/gpu, nvidia.com/gpu.shared]}}\n",
 )
-CLAIMING = pod("claiming", {**GPU, "deviceclass.resource.kubernetes.io/gpu.example": "1"})
-BESIDE = pod("beside", {**GPU, "b.example/nic": "1"})
-UNPROCESSABLE = refused("constraints[0].matchAttribute: Required value", 422)
-SPARED = {"pods": {"team": [BESIDE]}, "outcome": outcome("target: nvidia\notherDeviceClasses: [a]\n")}
 FAILED = f'Internal error occurred: failed calling webhook "{ENFORCE}": connection refused'
 
 
@@ -219,32 +203,6 @@ def unfinished(**age: float) -> dict[str, Any]:
     return made | {"webhooks": [], "metadata": {**made["metadata"], "creationTimestamp": created}}
 
 
-def shown(end: Any, leaf: Any = LEAF.certificate) -> list[HandshakeResult]:
-    """What the URL shows."""
-    return [HandshakeResult(ADDRESS, end, "why", leaf)]
-
-
-SERVICE, SLICES = (
-    f"/{path}"
-    for path in (
-        "api/v1/namespaces/gpu/services/vgpu-webhook",
-        "apis/discovery.k8s.io/v1/namespaces/gpu/endpointslices",
-    )
-)
-BY_SERVICE = {"configurations": [registered(OUTCOME, service=True)]}
-UNSEEN = {**BY_SERVICE, SERVICE: REFUSED}
-
-
-def behind(ready: int, others: int, *shown: HandshakeResult, port: int = 443, ip: str = "None") -> Facts:
-    """The webhook behind a Service, with numbers of endpoints that are ready and not."""
-    addresses = [{"addresses": [f"10.0.0.{at}"], "conditions": {"ready": at < ready}} for at in range(ready + others)]
-    ports = [{"name": "metrics", "port": 1}, {"name": "https", "port": 8443}]
-    labels = {"kubernetes.io/service-name": "vgpu-webhook"}
-    slices = [{"metadata": {"labels": labels}, "endpoints": [*addresses, {"addresses": None}], "ports": ports}]
-    service = {"spec": {"clusterIP": ip, "ports": [{"name": "https", "port": port}]}}
-    return but(shown=shown, **{**BY_SERVICE, SERVICE: service, SLICES: slices})
-
-
 def with_claims(*slices: Object, classes: Sequence[str] = (DRIVER,), target: str = "dra-hami", **changes: Any) -> Facts:
     """A cluster whose target writes claims."""
     classes_ = [device_class(name) for name in classes]
@@ -254,16 +212,6 @@ def with_claims(*slices: Object, classes: Sequence[str] = (DRIVER,), target: str
 def with_nvidia(*classes: str) -> Facts:
     """A cluster whose target also has a mapping for partitions."""
     return with_claims(resource_slice("gpu.nvidia.com", "memory"), classes=classes, target="dra-nvidia")
-
-
-def without(field: str) -> Any:
-    """An API server that drops a field of the requests in a template."""
-
-    def dropped(sent: Any) -> Any:
-        sent["spec"]["spec"]["devices"]["requests"][0]["exactly"].pop(field)
-        return sent
-
-    return dropped
 
 
 WRONG = {
@@ -428,29 +376,15 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("bundle", WARNING, "trust different", but(configurations=amended(first_trusts_more))),
     ("bundle", WARNING, "expires in 19 days", but(validations=[], configurations=bundles(bundle(SHORT)), stored=404)),
     ("bundle", WARNING, "has no caBundle", but(validations=[], configurations=bundles(""))),
-    ("bundle", ERROR, "has no caBundle", but(validations=[], configurations=bundles(""), shown=shown("untrusted"))),
     ("bundle", ERROR, "has no caBundle", but(validations=[], configurations=bundles(None, service=True))),
     ("bundle", ERROR, "other than certificates", but(validations=[], configurations=bundles("bm9uZQ=="))),
     ("bundle", ERROR, "has expired", but(validations=[], configurations=bundles(bundle(GONE)), stored=404)),
     ("bundle", ERROR, "is valid now", but(now=NOW - 15 * DAY, validations=[], configurations=bundles(bundle(SHORT)))),
-    ("served", OK, ADDRESS, HEALTHY),
-    ("served", OK, ADDRESS, behind(2, 1, *shown("unreachable", None), *shown("verified"))),
-    ("served", WARNING, "could not be read", but(configurations=REFUSED)),
-    ("served", WARNING, "no webhook configuration", but(configurations=[])),
-    ("served", WARNING, "could not be read", but(**UNSEEN)),
-    ("served", WARNING, "no connection could be made", behind(1, 0, port=444)),
-    ("served", WARNING, "cannot be reached", but(shown=shown("unreachable", None))),
-    ("served", WARNING, "cannot be reached", behind(1, 0, *shown("refused", None))),
-    ("served", ERROR, "no ready endpoint", behind(0, 2)),
-    ("served", ERROR, "does not verify", but(shown=shown("untrusted"))),
-    ("served", ERROR, "another program answers", but(shown=shown("no TLS", None))),
-    ("served", ERROR, "nothing answers", but(shown=shown("refused", None))),
     ("certificates", OK, "valid for 80 days", HEALTHY),
-    ("certificates", OK, "Secret", but(**UNSEEN)),
-    ("certificates", WARNING, "no certificate", but(**UNSEEN, stored=REFUSED)),
-    ("certificates", WARNING, "should have been renewed", but(shown=shown("verified", OLD.certificate))),
+    ("certificates", OK, "renewed elsewhere", but(stored=404)),
+    ("certificates", WARNING, "could not be read", but(stored=REFUSED)),
     ("certificates", WARNING, "should have been renewed", but(stored=secret(OLD))),
-    ("certificates", ERROR, "has expired", but(shown=shown("untrusted", ENDED.certificate))),
+    ("certificates", ERROR, "has expired", but(stored=secret(ENDED))),
     ("namespaces", OK, "opted in: team", HEALTHY),
     ("namespaces", OK, "team (warn)", but(namespaces=[space("team", mode="warn")])),
     ("namespaces", WARNING, "could not be read", but(namespaces=REFUSED)),
@@ -482,9 +416,6 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ),
     ("untouched", WARNING, "12 GPU pods", but(pods={"team": [pod(f"missed-{number}", GPU) for number in range(12)]})),
     ("untouched", WARNING, "1 GPU pod", but(pods={"team": [pod("refused", {**GPU, "nvidia.com/gpucores": "120"})]})),
-    ("untouched", WARNING, "4 GPU pods", but(pods={"team": MISSED})),
-    ("untouched", WARNING, "9 GPU pods", but(pods={"team": [owned("a", "StatefulSet", f"s{number}") for number in range(9)]})),
-    ("untouched", WARNING, "1 GPU pod", but(pods={"team": [owned("a", "Job", "nightly-28000000")]})),
     ("dry-run", OK, "is changed", HEALTHY),
     ("dry-run", WARNING, "no dry run could be made", but(namespaces=REFUSED)),
     ("dry-run", WARNING, "no dry run could be made", but(namespaces=[space("team", mode="audit")])),
@@ -541,14 +472,8 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("sharing", WARNING, "meaning", but(nodes=[SHARED], outcome=outcome(settings="owners: {nvidia.com/gpu: whole}"))),
     ("claims", OK, "(0 DeviceClasses)", HEALTHY),
     ("claims", OK, "(1 DeviceClass)", but(device_classes=[device_class("a")])),
-    ("claims", OK, "(1 DeviceClass)", but(device_classes=[device_class("a", "a.example/nic")], pods={"team": [BESIDE]})),
-    ("claims", OK, "(1 DeviceClass)", but(device_classes=[device_class("a", "b.example/nic")], **SPARED)),
     ("claims", WARNING, "could not be read", but(device_classes=REFUSED)),
     ("claims", WARNING, "serves a key of the policy", but(device_classes=[device_class("a", "nvidia.com/gpu")])),
-    ("claims", WARNING, "1 container with both a claim", but(namespaces=TEAMS, pods={"team": [CLAIMING], "more": REFUSED})),
-    ("claims", WARNING, "", but(device_classes=[device_class("a", "nvidia.com/gpu")], pods={"team": [CLAIMING]})),
-    ("claims", WARNING, "12 containers with", but(pods={"team": [CLAIMING] * 12})),
-    ("claims", WARNING, "1 container with", but(device_classes=[device_class("a", "b.example/nic")], pods={"team": [BESIDE]})),
     ("drivers", OK, "the target writes no resource claims", HEALTHY),
     ("drivers", OK, "and may be shared", with_claims(resource_slice(DRIVER, "memory", "cores"))),
     ("drivers", WARNING, "request partitions", with_nvidia("gpu.nvidia.com", "share.gpu.nvidia.com")),
@@ -564,13 +489,6 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     # Slices have one owner each, and a claim of one no capacity.
     ("drivers", OK, "", with_claims(SLICE, classes=["mig.nvidia.com"], target="dra-nvidia-mig")),
     ("drivers", WARNING, "could not be read", with_claims(slices=REFUSED)),
-    ("feature-gate", OK, "writes no resource claims", HEALTHY),
-    ("feature-gate", OK, "need no capacities", with_claims(target="dra-nvidia-mig")),
-    ("feature-gate", OK, "keeps the capacities of dra-hami's resource claims", with_claims()),
-    ("feature-gate", ERROR, "drops the capacities", with_claims(template_dry_run=without("capacity"))),
-    ("feature-gate", ERROR, "refuses what resource claims need", with_claims(template_dry_run=UNPROCESSABLE)),
-    ("feature-gate", WARNING, "no resource claim could be tried", with_claims(template_dry_run=REFUSED)),
-    ("feature-gate", WARNING, "no resource claim could be tried", with_claims(template_dry_run=UnreachableError("gone"))),
     ("scheduler", OK, "has placed pods", HEALTHY),
     ("scheduler", OK, "holds its Lease", but(waiting=HAMI_WAITS, leases=[lease("hami-scheduler", 10)])),
     ("scheduler", OK, "has no node for 1 pod", but(waiting=queue("hami-scheduler", 0, 2, 1))),
@@ -654,7 +572,7 @@ async def test_healthy() -> None:
     assert [check.name for check, result in found if result.level is OK] == [check.name for check in CHECKS]
     assert requests.count("GET /api/v1/nodes") == len(HEALTHY["/api/v1/nodes"])
     assert [each for each in requests if not each.startswith("GET")] == ["POST /api/v1/namespaces/team/pods"]
-    assert not [each for each in requests if "resourceslices" in each or "resourceclaimtemplates" in each]
+    assert not [each for each in requests if "resourceslices" in each]
 
 
 async def test_what_no_node_offers_comes_first() -> None:
@@ -668,11 +586,8 @@ async def test_what_no_node_offers_comes_first() -> None:
 
 async def test_nothing_is_known() -> None:
     """A cluster that lets us read nothing has no errors, only questions; and nothing is tried there."""
-    found, requests = await examined(
-        {**dict.fromkeys(HEALTHY, 403), "now": NOW, "release": "gpu", "pods": {}, "shown": []}
-    )
-    assert [check.name for check, result in found if result.level is not WARNING] == ["feature-gate"]
-    # Nothing that is known writes claims, so there is nothing to try.
+    found, requests = await examined({**dict.fromkeys(HEALTHY, 403), "now": NOW, "release": "gpu", "pods": {}})
+    assert [check.name for check, result in found if result.level is not WARNING] == []
     assert len(found) == len(CHECKS)
     assert all(each.startswith("GET ") for each in requests)
 

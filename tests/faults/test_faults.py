@@ -11,7 +11,7 @@ import pytest
 from .fault import CHANNELS, FAULTS, Fault, Observed, exceeds, function
 from .scene import OWN, Scene
 from .stream import Fate
-from .witnesses import Alerts, Logs, Samples, checks, event_counts, moved
+from .witnesses import Alerts, Logs, Samples, checks, event_reasons, moved
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.faults, pytest.mark.long, pytest.mark.timeout(1200)]
 
@@ -79,7 +79,10 @@ def described(outcome: Outcome) -> str:
 
 def happen(scene: Scene, alerts: Alerts, fault: Fault) -> Outcome:
     """Make it happen while pods are created, and look who hears of it."""
-    logs, events = Logs.since_now(scene.folder), event_counts(scene.client, (OWN, "default"))
+    # Within an hour, what is said again would be no new Event.
+    for namespace in (OWN, "default"):
+        scene.client.call("DELETE", f"/api/v1/namespaces/{namespace}/events").accepted()
+    logs = Logs.since_now(scene.folder)
     usual = checks(scene.check_command())
     before = scene.steady()
     firing = alerts.firing(before, before)
@@ -92,12 +95,12 @@ def happen(scene: Scene, alerts: Alerts, fault: Fault) -> Outcome:
 
     def observe(during: Samples, said: Mapping[str, frozenset[str]]) -> Observed:
         try:
-            now = event_counts(scene.client, (OWN, "default"))
+            events = event_reasons(scene.client, (OWN, "default"))
         except OSError:
-            now = events  # a moment after its storage was away, the API server may not answer yet
+            events = frozenset()  # a moment after its storage was away, the API server may not answer yet
         return Observed(
             log=frozenset(logs.events()),
-            events=frozenset(key[1] for key, count in now.items() if events.get(key) != count),
+            events=events,
             metrics=frozenset(moved(before, during)),
             # What fires already, such as a setting that a previous version does not know, is none of this fault's.
             alerts=frozenset(alerts.firing(before, during) - firing),

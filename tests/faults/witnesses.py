@@ -154,14 +154,10 @@ class Logs:
         }
 
 
-def event_counts(client: Client, namespaces: Iterable[str]) -> dict[tuple[str, str], int]:
-    """How often each Event of the webhook was written, by its name and reason."""
-    found = {}
-    for namespace in namespaces:
-        for event in client.list("v1", "events", namespace):
-            if event.get("source", {}).get("component") == "vgpu-webhook":
-                found[event["metadata"]["name"], event["reason"]] = int(event.get("count") or 1)
-    return found
+def event_reasons(client: Client, namespaces: Iterable[str]) -> frozenset[str]:
+    """The reasons of the webhook's Events."""
+    found = [event for namespace in namespaces for event in client.list("v1", "events", namespace)]
+    return frozenset(each["reason"] for each in found if each.get("source", {}).get("component") == "vgpu-webhook")
 
 
 def checks(command: list[str]) -> dict[str, frozenset[str]]:

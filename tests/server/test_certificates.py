@@ -3,17 +3,15 @@
 import datetime as dt
 import io
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 from cryptography import x509
 
 from certs.rotation import Rules
 from certs.serving import Serving
 from certs.store import Directory
-from certs.upkeep import CertificateMatter, ClientCAs, ProvidedPair
+from certs.upkeep import CertificateMatter, ProvidedPair
 from certs.x509 import Pair, StoreError, der, issue, make_ca
 from tests.certs.made import Memory
 from tests.waiting import alongside, until
@@ -26,9 +24,9 @@ RULES = Rules("test", ["localhost"])
 class Scene:
     """Certificates, and what they reported."""
 
-    def __init__(self, clients: bytes | None = None, **options: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         self._file = io.BytesIO()
-        self.certificates = Certificates(Serving(clients), make_logger("debug", self._file), **options)
+        self.certificates = Certificates(Serving(), make_logger("debug", self._file), **options)
 
     @property
     def log(self) -> list[dict[str, Any]]:
@@ -143,20 +141,3 @@ async def test_a_provided_pair_is_served_at_once(tmp_path: Path) -> None:
     assert await mounted(authority) == [0, 0]
     assert await mounted(authority) == [1, 0]
     assert await mounted(make_ca("other", moment)) == [2, 1]
-
-
-async def test_trouble_with_cas_of_clients_stands_for_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is counted beside that of the pair, and takes nobody's certificate for bad."""
-    monkeypatch.setattr("webhook.replica.certificates.ClientCAs", partial(ClientCAs, poll=0.01))
-    file, first = tmp_path / "clients.pem", make_ca("clients", dt.datetime.now(dt.UTC)).certificate_pem
-    file.write_bytes(first)
-    scene = Scene(clients=first)
-    scene.certificates.follow_clients(file)
-    async with alongside(scene.certificates.run()):
-        file.write_bytes(b"garbage")
-        await until(lambda: scene.log)
-        assert scene.log[0]["message"].startswith("the CAs of clients are not valid PEM in")
-        assert scene.certificates.failure() == "no certificate is served yet"
-        assert scene.samples()["vgpu_webhook_certificate_failures_total", "invalid"] == 1
-        file.write_bytes(first)
-        await until(lambda: [line["kind"] for line in scene.log] == ["invalid", "recovered"])

@@ -164,12 +164,7 @@ async def test_pair_from_outside_with_client_certificates(tmp_path: Path) -> Non
         async def renewed() -> bool:
             return ROTATED in (await server.get("/metrics")).body
 
-        async def refuses() -> bool:
-            return not await answers(server, caller)
-
         await until_told(renewed, "the second pair")
-        (tmp_path / "callers.pem").write_bytes(root(now).certificate_pem)
-        await until_told(refuses, "the caller is refused")
 
 
 def test_port_that_is_taken(tmp_path: Path) -> None:

@@ -39,7 +39,6 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "certs": "Request new certificates.",
         "registration": "Print the webhook configuration of a policy, for GitOps.",
     },
-    "Shell": {"completion": "Print a script for a shell that completes commands."},
 }
 """The commands, each in the module of its name, with their lines in the overview, which must not import them."""
 

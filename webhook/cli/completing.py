@@ -27,16 +27,11 @@ def code_names(context: click.Context, parameter: click.Parameter, incomplete: s
 
 
 def setting_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """Complete ``KEY=`` of a setting."""
-    return _beginning((f"{key}=" for key in setting_descriptions()), incomplete)
-
-
-def setting_descriptions() -> dict[str, str]:
-    """Return the settings that people choose, as they write them, each with its meaning."""
+    """Complete ``KEY=`` of a setting that people choose."""
     from webhook.mapping.document.settings import Settings
 
     fields = Settings.model_fields.items()
-    return {field.alias or name: field.description for name, field in fields if field.description is not None}
+    return _beginning((f"{field.alias or name}=" for name, field in fields if field.description), incomplete)
 
 
 def _beginning(names: Iterable[str], incomplete: str) -> list[str]:

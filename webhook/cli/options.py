@@ -24,31 +24,16 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _Found = TypeVar("_Found")
 
 
-class PolicyOption(click.Option):
-    """An option of the policy: it stands on the page of ``--help-policy``, and not in the help of each command."""
-
-    def get_help_record(self, ctx: click.Context) -> None:  # noqa: ARG002  (click calls it so)
-        return None
-
-    def explained(self, context: click.Context) -> tuple[str, str]:
-        """Return what the page says of it."""
-        record = super().get_help_record(context)
-        assert record is not None  # noqa: S101  (only hidden options have none)
-        return record
-
-
-def configured(command: Command, kind: type[click.Option] = click.Option) -> Command:
+def configured(command: Command) -> Command:
     """Give a command the options ``--mappings`` and ``--settings``."""
     mappings = click.option(
         "--mappings",
-        cls=kind,
         metavar="DIR",
         type=click.Path(path_type=Path),
         help="Mapping documents (*.yaml) beside the built-in ones; a vendor of the same name is replaced.",
     )
     settings = click.option(
         "--settings",
-        cls=kind,
         metavar="FILE",
         type=click.Path(path_type=Path),
         help="The settings document; `vgpu-webhook schema settings` prints its schema.",
@@ -117,7 +102,6 @@ def policy_options(command: Command) -> Command:
 
     chart = click.option(
         "--values",
-        cls=PolicyOption,
         metavar="FILE",
         type=click.Path(path_type=Path),
         multiple=True,
@@ -125,65 +109,27 @@ def policy_options(command: Command) -> Command:
     )
     context = click.option(
         "--context",
-        cls=PolicyOption,
         metavar="NAME",
         help="A context of the kubeconfig: the policy in force in that cluster.",
     )
-    page = click.option(
-        "--help-policy",
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_policy_page,
-        help=f"Explain the options of the policy: {', '.join(_POLICY)}.",
-    )
-    made: Any = chart(configured(context(of_cluster(kind=PolicyOption)(page(gathered))), PolicyOption))
+    made: Any = chart(configured(context(of_cluster(gathered))))
     return made  # type: ignore[no-any-return]
 
 
-_POLICY: Final = ("--values", "--mappings", "--settings", "--context", "--kubeconfig", "--release-namespace")
-
-
-def _policy_page(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001
-    """Print the options of the policy, and the settings that its document can have."""
-    if not value:
-        return
-    formatter = context.make_formatter()
-    formatter.write_text(
-        "The policy: mappings and settings. Without these options no request is translated, whole devices stay whole, and "
-        "the device plugin mounts its library. Otherwise it is that of an installation with --values, that of --mappings "
-        "and --settings, or that in force in a cluster. The first line of a report says which it is."
-    )
-    with formatter.section("Options"):
-        options = [each for each in context.command.params if isinstance(each, PolicyOption)]
-        formatter.write_dl([each.explained(context) for each in options])
-    with formatter.section("Settings"):
-        formatter.write_dl([*completing.setting_descriptions().items()])
-    click.echo(formatter.getvalue(), nl=False)
-    context.exit()
-
-
-def of_cluster(only_with: str = "", kind: type[click.Option] = click.Option) -> Callable[[Command], Command]:
+def of_cluster(command: Command) -> Command:
     """Give a command the options ``--kubeconfig`` and ``--release-namespace``."""
     kubeconfig = click.option(
         "--kubeconfig",
-        cls=kind,
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help=f"{only_with}The kubeconfig file. Without it: KUBECONFIG, the pod's service account, or ~/.kube/config.",
+        help="The kubeconfig file. Without it: KUBECONFIG, the pod's service account, or ~/.kube/config.",
     )
     release_namespace = click.option(
         "--release-namespace",
-        cls=kind,
         metavar="NS",
-        help=f"{only_with}The namespace of the webhook and of its ConfigMaps. Without it: the pod's own, or "
-        "vgpu-webhook.",
+        help="The namespace of the webhook and of its ConfigMaps. Without it: the pod's own, or vgpu-webhook.",
     )
-
-    def add(command: Command) -> Command:
-        return kubeconfig(release_namespace(command))
-
-    return add
+    return kubeconfig(release_namespace(command))
 
 
 def in_cluster(source: PolicyOptions, task: "Callable[[Api, str], Awaitable[_Found]]") -> _Found:
@@ -245,16 +191,9 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
         shell_complete=completing.target_names,
         help="Translate every request to this vendor, for instance nvidia; `vgpu-webhook vendors` lists them.",
     )
-    template_paths = click.option(
-        "--template-path",
-        "template_paths",
-        metavar="PATH",
-        multiple=True,
-        help="Path of further pod templates or pod specs, * for any key: spec.replicaSpecs.*.template. Repeatable.",
-    )
 
     def add(command: Command) -> Command:
-        return files(namespace(policy_options(target(template_paths(strict_option(command))))))
+        return files(namespace(policy_options(target(strict_option(command)))))
 
     return add
 

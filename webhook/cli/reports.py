@@ -3,12 +3,8 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Final, TypeAlias
-from urllib.parse import quote
+from typing import Final, TypeAlias
 
-from webhook import __version__
-from webhook.cli.terminal import json_text
 from webhook.doctor.result import FileLine, Level
 
 TestCase: TypeAlias = tuple[str, str, Sequence[str], Sequence[str]]
@@ -17,21 +13,19 @@ TestCase: TypeAlias = tuple[str, str, Sequence[str], Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class ReportLine:
-    """One thing that is reported: a violated rule, its severity (ok: a note), message and place, and what to do next."""
+    """One thing that is reported: a violated rule, its severity (ok: a note), message and place."""
 
     rule: str
     level: Level
     text: str
     at: FileLine
-    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandReport:
-    """What a command found: what was looked at with a description, what passed and failed, and all lines."""
+    """What a command found: what passed and failed, and all lines."""
 
     command: str
-    rules: Mapping[str, str]
     cases: Sequence[TestCase]
     lines: Sequence[ReportLine]
 
@@ -66,12 +60,8 @@ def _xml(text: str) -> str:
     return _NOT_XML.sub("\ufffd", text)
 
 
-_SEVERITY: Final = {
-    Level.OK: ("notice", "note"),
-    Level.WARNING: ("warning", "warning"),
-    Level.ERROR: ("error", "error"),
-}
-"""The level of a line in workflow commands, and in SARIF."""
+_SEVERITY: Final = {Level.OK: "notice", Level.WARNING: "warning", Level.ERROR: "error"}
+"""The level of a line in workflow commands."""
 
 
 def _github(report: CommandReport) -> str:
@@ -80,7 +70,7 @@ def _github(report: CommandReport) -> str:
     for each in _placed(report.lines):
         at = {"file": each.at.file, "line": each.at.line or 1} if each.at.file else {}
         properties = ",".join(f"{key}={_property(str(value))}" for key, value in {**at, "title": each.rule}.items())
-        lines.append(f"::{_SEVERITY[each.level][0]} {properties}::{_command(each.text)}\n")
+        lines.append(f"::{_SEVERITY[each.level]} {properties}::{_command(each.text)}\n")
     return "".join(lines)
 
 
@@ -90,37 +80,6 @@ def _command(text: str) -> str:
 
 def _property(text: str) -> str:
     return _command(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def _sarif(report: CommandReport) -> str:
-    """Format a log of SARIF 2.1.0."""
-    rules = [{"id": name, "shortDescription": {"text": text}} for name, text in report.rules.items()]
-    indexes = {name: index for index, name in enumerate(report.rules)}
-    results = [
-        {
-            "ruleId": each.rule,
-            "ruleIndex": indexes[each.rule],
-            "level": _SEVERITY[each.level][1],
-            "message": {"text": f"{each.text} ({each.hint})" if each.hint else each.text},
-            **({"locations": [_location(each.at)]} if each.at.file else {}),
-        }
-        for each in _placed(report.lines)
-    ]
-    driver = {"name": "vgpu-webhook", "version": __version__, "rules": rules}
-    return json_text(
-        {
-            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-            "version": "2.1.0",
-            "runs": [{"tool": {"driver": driver}, "results": results}],
-        }
-    )
-
-
-def _location(place: FileLine) -> dict[str, Any]:
-    file = Path(place.file)
-    uri = file.as_uri() if file.is_absolute() else quote(file.as_posix())
-    physical = {"artifactLocation": {"uri": uri}, "region": {"startLine": place.line or 1}}
-    return {"physicalLocation": physical}
 
 
 _NO_FILES: Final = {"stdin", "built-in"}
@@ -137,5 +96,5 @@ def _placed(lines: Sequence[ReportLine]) -> Iterator[ReportLine]:
         yield replace(each, text=each.text.removeprefix(start))
 
 
-REPORTS: Final[Mapping[str, Callable[[CommandReport], str]]] = {"junit": _junit, "github": _github, "sarif": _sarif}
+REPORTS: Final[Mapping[str, Callable[[CommandReport], str]]] = {"junit": _junit, "github": _github}
 """The formats of reports."""

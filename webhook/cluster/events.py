@@ -1,7 +1,7 @@
 """Writes Kubernetes Events, which ``kubectl describe`` shows below an object, also about workloads.
 
-The name of an Event is derived from its content, so that replicas and later processes find an existing one. Its count is
-the number of the object's versions that it was written for; where the version is unknown, the number of writes.
+The name of an Event is derived from its content and the version of its object: what several replicas say is written once,
+and once more when the API server has forgotten it, after an hour.
 
 The warnings of a pod that is changed or denied reach a controller, which drops them; so an Event is about its workload. A pod
 often names an owner that nobody looks at, such as a ReplicaSet; the Event is about what owns that, such as a Deployment.
@@ -21,7 +21,7 @@ from structlog.typing import FilteringBoundLogger
 
 from certs.notices import Backoff
 from webhook.cluster.bounded import Bounded
-from webhook.cluster.client import RETRY_PAUSES, Api, ApiError, found_at, is_temporary, read_object
+from webhook.cluster.client import RETRY_PAUSES, Api, ApiError, is_temporary, read_object
 from webhook.mapping.notation import MAX_KEY
 from webhook.pod import OwnerReference
 from webhook.quantity import MIB
@@ -39,57 +39,26 @@ MAX_WAITING: Final = MIB
 """Bytes of the Events that wait to be written; beyond them the namespace that has the most loses its oldest."""
 
 COMPONENT: Final = "vgpu-webhook"
-ATTEMPTS: Final = 3
-"""Updates of a count that may lose against other replicas; a count that is too low does no harm."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The object that an Event is about; one without a namespace is cluster-wide, and its Events are in ``default``.
-
-    An Event counts once for each version (resourceVersion). If that is empty, every write counts; if None, only the first, of
-    whatever replica.
-    """
+    """The object that an Event is about; one without a namespace is cluster-wide, and its Events are in ``default``."""
 
     api_version: str
     kind: str
     namespace: str
     name: str
     uid: str
-    version: str | None
+    version: str = ""
 
 
 async def write_event(api: Api, subject: Subject, type_: Type, reason: str, message: str) -> None:
-    """Write an Event about one version of an object, once; a ``Warning`` if an operator has to act."""
+    """Write an Event, unless it is there already; a ``Warning`` if an operator has to act."""
     event = event_of(subject, type_, reason, message, dt.datetime.now(dt.UTC))
-    collection = f"/api/v1/namespaces/{event['metadata']['namespace']}/events"
-    for _ in range(ATTEMPTS):
-        answer = await api.request("POST", collection, body=event)
-        if answer.status != HTTPStatus.CONFLICT:
-            answer.accepted()
-            return
-        if subject.version is None:
-            return
-        if await _counted(api, f"{collection}/{event['metadata']['name']}", event):
-            return
-
-
-async def _counted(api: Api, path: str, event: dict[str, Any]) -> bool:
-    """Increase the count of an existing Event; False if another replica was faster, or the Event is gone."""
-    answer = await api.request("GET", path)
-    if answer.status == HTTPStatus.NOT_FOUND:
-        return False
-    whole = answer.object()
-    version = found_at(whole, str, "involvedObject", "resourceVersion")
-    if version and version == event["involvedObject"]["resourceVersion"]:
-        return True
-    whole |= {key: event[key] for key in ("involvedObject", "lastTimestamp")}
-    whole["count"] = (found_at(whole, int, "count") or 0) + 1
-    answer = await api.request("PUT", path, body=whole)
-    if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
-        return False
-    answer.accepted()
-    return True
+    answer = await api.request("POST", f"/api/v1/namespaces/{event['metadata']['namespace']}/events", body=event)
+    if answer.status != HTTPStatus.CONFLICT:
+        answer.accepted()
 
 
 class EventQueue:
@@ -137,11 +106,12 @@ class EventQueue:
 def event_of(subject: Subject, type_: Type, reason: str, message: str, now: dt.datetime) -> dict[str, Any]:
     """The Event as it is first created."""
     message = shortened(shown(message), MAX_MESSAGE)
-    digest = hashlib.sha256(msgspec.json.encode((subject.uid, type_, reason, message))).hexdigest()[:16]
+    content = (subject.uid, subject.version, type_, reason, message)
+    digest = hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:16]
     involved = {"apiVersion": subject.api_version, "kind": subject.kind, "name": subject.name, "uid": subject.uid}
     if subject.namespace:
         involved["namespace"] = subject.namespace
-    if subject.version is not None:
+    if subject.version:
         involved["resourceVersion"] = subject.version
     time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
@@ -245,7 +215,7 @@ class OwnerEvents:
         while True:
             namespace, owner, reason, message, type_ = await self._waiting.get()
             workload = await self._workload(namespace, owner)
-            subject = Subject(workload.api_version, workload.kind, namespace, workload.name, workload.uid, None)
+            subject = Subject(workload.api_version, workload.kind, namespace, workload.name, workload.uid)
             self._events.put(subject, reason, message, type_)
             await asyncio.sleep(PAUSE)
 

@@ -22,6 +22,7 @@ from urllib.parse import quote
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from webhook.admission.decision import Namespace
 from webhook.cluster.bounded import Bounded
 from webhook.cluster.client import Api, ApiError, ObjectMetadata, StatusError, read_object
 from webhook.cluster.reflector import USUAL, Reflector, WatchConfig
@@ -50,15 +51,6 @@ NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 """Shared by the many namespaces that have no annotations of ours."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceView:
-    """The stored part of a namespace: all labels, because the opt-in label can be configured, and our own annotations."""
-
-    name: str
-    labels: Mapping[str, str]
-    annotations: Mapping[str, str]
-
-
 class _Namespace(msgspec.Struct):
     metadata: ObjectMetadata
 
@@ -75,7 +67,7 @@ class Namespaces:
     changed: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
-        self.reflector: Reflector[_Namespace, NamespaceView] = Reflector(
+        self.reflector: Reflector[_Namespace, Namespace] = Reflector(
             self.api,
             PATH,
             _Namespace,
@@ -87,17 +79,15 @@ class Namespaces:
             replaced=self._note,
             most=MAX_STORED,
         )
-        self._requests: SharedRequests[NamespaceView] = SharedRequests(FETCHED_SECONDS, _is_absence, self.clock)
+        self._requests: SharedRequests[Namespace] = SharedRequests(FETCHED_SECONDS, _is_absence, self.clock)
         self._numbers = itertools.count()
-        self._replaced: Bounded[tuple[str, int], tuple[float, NamespaceView]] = Bounded(
-            MAX_REPLACED, lambda key: key[0]
-        )
+        self._replaced: Bounded[tuple[str, int], tuple[float, Namespace]] = Bounded(MAX_REPLACED, lambda key: key[0])
 
-    def replaced(self, name: str, since: float) -> list[NamespaceView]:
+    def replaced(self, name: str, since: float) -> list[Namespace]:
         """The former states of a namespace that were replaced since a time of the clock."""
         return [view for at, view in self._replaced.values.values() if at >= since and view.name == name]
 
-    def _note(self, _key: str, view: NamespaceView) -> None:
+    def _note(self, _key: str, view: Namespace) -> None:
         self._replaced.put((view.name, next(self._numbers)), (self.clock(), view))
 
     def opted_in(self, label: str) -> list[Mapping[str, str]]:
@@ -105,7 +95,7 @@ class Namespaces:
         namespaces = self.reflector.objects.values()
         return [namespace.labels for namespace in namespaces if namespace.labels.get(label) == ENABLED]
 
-    def lookup(self, name: str) -> NamespaceView | None:
+    def lookup(self, name: str) -> Namespace | None:
         """The stored namespace; None if it is unknown and has to be requested with `fetch`."""
         known = self.reflector.objects.get(name)
         if known is not None:
@@ -113,7 +103,7 @@ class Namespaces:
         request = self._requests.answered(name)
         return request.result() if request is not None and request.exception() is None else None
 
-    async def fetch(self, name: str) -> NamespaceView:
+    async def fetch(self, name: str) -> Namespace:
         """Request an unknown namespace, within `FETCH_SECONDS`, and once for all callers that wait for it.
 
         An `ApiError` says that nothing is known; a `StatusError` with 404 that there is no such namespace.
@@ -126,7 +116,7 @@ class Namespaces:
             raise StatusError(absence.status, absence.reason, absence.message, absence.retry_after)
         return await asyncio.shield(self._requests.get(name) or self._requests.start(name, self.request(name)))
 
-    async def request(self, name: str) -> NamespaceView:
+    async def request(self, name: str) -> Namespace:
         """Request a namespace now, even if it is known; raises what `fetch` raises."""
         # The name is from a review, and a slash in it would make this another request.
         return _view(await read_object(self.api, f"{PATH}/{quote(name, safe='')}", _Namespace, FETCH_SECONDS))
@@ -136,10 +126,11 @@ def _is_absence(error: BaseException) -> bool:
     return isinstance(error, StatusError) and error.status == HTTPStatus.NOT_FOUND
 
 
-def _view(namespace: _Namespace) -> NamespaceView:
+def _view(namespace: _Namespace) -> Namespace:
+    """What is stored of a namespace: all labels, because the opt-in label can be configured, and our own annotations."""
     metadata = namespace.metadata
     ours = {key: value[:MAX_VALUE] for key, value in (metadata.annotations or {}).items() if key.startswith(PREFIX)}
-    return NamespaceView(metadata.name, _shared(metadata.labels, metadata.name), _shared(ours, metadata.name))
+    return Namespace(metadata.name, _shared(metadata.labels, metadata.name), _shared(ours, metadata.name))
 
 
 def _shared(texts: Mapping[str, str] | None, name: str) -> Mapping[str, str]:
@@ -174,14 +165,14 @@ class NamespaceRechecks:
     often there was no answer, or no request was made (`unanswered`).
     """
 
-    get: Callable[[str], Awaitable[NamespaceView]]
+    get: Callable[[str], Awaitable[Namespace]]
     _: KW_ONLY
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
         self.counts = {"stale": 0, "confirmed": 0, "unanswered": 0}
-        self._pending: dict[str, asyncio.Task[NamespaceView]] = {}
-        self._tasks: set[asyncio.Task[NamespaceView]] = set()
+        self._pending: dict[str, asyncio.Task[Namespace]] = {}
+        self._tasks: set[asyncio.Task[Namespace]] = set()
         self._requested_at: dict[str, float] = {}
         self._recent: deque[float] = deque(maxlen=MAX_PER_SECOND)
 
@@ -189,7 +180,7 @@ class NamespaceRechecks:
         """The number of namespaces whose last request is remembered."""
         return len(self._requested_at)
 
-    async def recheck(self, name: str, agrees: Callable[[NamespaceView], bool]) -> NamespaceView:
+    async def recheck(self, name: str, agrees: Callable[[Namespace], bool]) -> Namespace:
         """Read a namespace again, by a request that is made after this call; `agrees` says whether it agrees with the call."""
         try:
             task = self._pending.get(name) or self._start(name)
@@ -201,7 +192,7 @@ class NamespaceRechecks:
         self.counts["stale" if agrees(found) else "confirmed"] += 1
         return found
 
-    def _start(self, name: str) -> asyncio.Task[NamespaceView]:
+    def _start(self, name: str) -> asyncio.Task[Namespace]:
         now = self.clock()
         if len(self._recent) == MAX_PER_SECOND and now - self._recent[0] < 1:
             raise RecheckError("too many calls are for namespaces that have not opted in, as far as is known")
@@ -218,7 +209,7 @@ class NamespaceRechecks:
         task.add_done_callback(self._done)
         return task
 
-    async def _request(self, name: str, wait: float) -> NamespaceView:
+    async def _request(self, name: str, wait: float) -> Namespace:
         try:
             if wait:
                 await asyncio.sleep(wait)
@@ -226,7 +217,7 @@ class NamespaceRechecks:
             del self._pending[name]
         return await self.get(name)
 
-    def _done(self, task: asyncio.Task[NamespaceView]) -> None:
+    def _done(self, task: asyncio.Task[Namespace]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             # Retrieved in case nobody waits for it anymore; asyncio reports an error that nobody retrieves.

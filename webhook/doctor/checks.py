@@ -23,7 +23,6 @@ CHECKS: Final[tuple[ClusterCheck, ...]] = (
     Check("validation", "registration", registration.validation),
     Check("order", "registration", registration.order),
     Check("bundle", "certificates", certificates.bundle),
-    Check("served", "certificates", certificates.served),
     Check("certificates", "certificates", certificates.age),
     Check("namespaces", "pods", pods.namespaces),
     Check("untouched", "pods", pods.untreated_pods),
@@ -33,7 +32,6 @@ CHECKS: Final[tuple[ClusterCheck, ...]] = (
     Check("systems", "nodes", nodes.systems),
     Check("claims", "nodes", claims.claims),
     Check("drivers", "nodes", claims.drivers),
-    Check("feature-gate", "nodes", claims.feature_gate),
     Check("scheduler", "nodes", nodes.scheduler),
     Check("shim", "nodes", nodes.shim),
 )

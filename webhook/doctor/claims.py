@@ -1,25 +1,17 @@
-"""Checks of resource claims: whose names they have, what drivers offer, and whether the API server keeps capacities."""
+"""Checks of resource claims: whose names they have, and what drivers offer."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
-from webhook.admission.claims import claims_of, of_other_devices, requested_key
-from webhook.cluster.claims import GROUP, RESOURCE
-from webhook.cluster.client import ApiError, Object, StatusError, each_at, found_at, object_pages
+from webhook.cluster.client import Object, StatusError, each_at, found_at, object_pages
 from webhook.doctor.nodes import targets
-from webhook.doctor.reading import ClusterReader, Item, T, as_dry_run, read_or, reads, remembered, told_by
-from webhook.doctor.result import Result, counted, error, first_of, listed, ok, warning
+from webhook.doctor.reading import ClusterReader, Item, T, read_or, reads, remembered
+from webhook.doctor.result import Result, counted, error, listed, ok, warning
 from webhook.labels import TARGET
-from webhook.mapping.model.keys import COUNT
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.schema import Claim
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.templates import REQUEST, DeviceRequest, claim_text, template_of
-from webhook.mapping.requests.values import KeyValue
-from webhook.pod import Pod
-from webhook.reasons import Reason
-from webhook.request import CLAIM_API, ClaimTemplate, template_name
 
 VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 """Versions of ``resource.k8s.io`` with DeviceClasses as they are today, the newest first."""
@@ -73,24 +65,14 @@ async def _slices(seen: ClusterReader) -> list[Slice]:
 
 
 async def claims(seen: ClusterReader) -> Result:
-    """Does a DeviceClass serve a key of the policy, and do pods have claims beside such keys?"""
+    """Does a DeviceClass serve a key of the policy?"""
     classes, in_force = await _classes(seen), await seen.policy()
     every = await read_or([], seen.nodes())
     taken = [line for name, key in classes for line in _taken(name, key, in_force, every)]
-    spared = in_force.settings.other_device_classes
-    other = {key for name, key in classes if name not in spared} - {""}
-    other -= {*filter(in_force.resources.owners, other)}
-    pods, _ = await seen.pods()
-    containers = [f"{space.name}/{line}" for space, pod in pods for line in _beside(pod, in_force, other)]
     if taken:
         hint = "change the DeviceClass's extendedResourceName, or make the mapping inactive"
         message = f"a DeviceClass serves a key of the policy ({len(taken)} of {len(classes)}): one name, two systems"
-        return warning(message, *taken, *first_of(containers), hint=hint)
-    if containers:
-        code, number = Reason.CLAIM_BESIDE_REQUEST.code, counted(len(containers), "container")
-        hint = f"a resource name of a DeviceClass is denied there ({code}), unless otherDeviceClasses has the class"
-        message = f"{number} with both a claim and a GPU request, which are counted separately"
-        return warning(message, *first_of(containers), hint=hint)
+        return warning(message, *taken, hint=hint)
     return ok(f"no DeviceClass serves a key of the policy ({counted(len(classes), 'DeviceClass', 'DeviceClasses')})")
 
 
@@ -100,14 +82,6 @@ def _taken(device_class: str, key: str, policy: Policy, nodes: Collection[Item])
         having = sum(key in node.resources for node in nodes)
         plugins = f"; {having} of {counted(len(nodes), 'node')} have it from a device plugin" if having else ""
         yield f"{device_class} serves {key}, which is read as a key of {owner.vendor}{plugins}"
-
-
-def _beside(pod: Pod, policy: Policy, served: Collection[str]) -> Iterator[str]:
-    for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
-        claimed = [claim for claim in claims_of(container, served) if not of_other_devices(claim, policy)]
-        key = requested_key(container, policy)
-        if claimed and key:
-            yield f"{pod.metadata.name}: container {container.name}: {key} and the claim {claimed[0]}"
 
 
 @remembered
@@ -158,39 +132,3 @@ def _offered(slices: Sequence[Slice], driver: str) -> list[frozenset[str] | None
     own = sorted((each for each in slices if each.driver == driver), key=lambda each: each.generation)
     newest = {each.pool: each.generation for each in own}
     return [device for each in own if each.generation == newest[each.pool] for device in each.devices]
-
-
-def _trial(vendors: Iterable[Vendor]) -> tuple[str, ClaimTemplate] | None:
-    """The first vendor whose claims have capacities, and the template of its smallest request; None without one."""
-    for vendor in vendors:
-        keys = [key for key in vendor.keys.values() if key.capacity or key.claim == COUNT]
-        if any(key.capacity for key in keys):
-            entries = tuple(KeyValue(key.name, key.spellings[0].text, claim_text(key, 1), 1) for key in keys)
-            return vendor.name, template_of(vendor, {REQUEST: DeviceRequest(entries, whole=False)})
-    return None
-
-
-async def feature_gate(seen: ClusterReader) -> Result:
-    """Does the API server keep the capacities of a resource claim, tried by a dry run?"""
-    chosen = await claiming(seen)
-    trial = _trial(vendor for vendor, _ in chosen)
-    if trial is None:
-        needless = "the target's resource claims need no capacities"
-        return ok(needless if chosen else "the target writes no resource claims")
-    vendor, sent = trial
-    path, metadata = f"{GROUP}/namespaces/{seen.release}/{RESOURCE}", {"generateName": "vgpu-webhook-check-"}
-    manifest = {"apiVersion": CLAIM_API, "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": sent.spec}
-    hint = f"switch on {GATE} in API server, scheduler and kubelets, or upgrade to Kubernetes 1.36, where it is on"
-    try:
-        kept = await as_dry_run(seen, path, manifest, Item)
-    except ApiError as refusal:
-        # Without it, the API server drops the attribute of the constraint, too, and then lacks it.
-        if isinstance(refusal, StatusError) and refusal.status == HTTPStatus.UNPROCESSABLE_ENTITY:
-            refused = "the API server refuses what resource claims need"
-            return error(refused, told_by(refusal), f"it may lack {GATE}", hint=hint)
-        needs = f"needed for this check: create resourceclaimtemplates in {seen.release}"
-        return warning("no resource claim could be tried", told_by(refusal), hint=needs)
-    if template_name(kept.spec) == sent.name:
-        return ok(f"the API server keeps the capacities of {vendor}'s resource claims (dry run)")
-    dropped = "the API server drops the capacities of resource claims: a share would be a whole device"
-    return error(dropped, f"it lacks {GATE}", hint=hint)

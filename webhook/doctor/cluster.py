@@ -50,9 +50,6 @@ async def server(seen: ClusterReader) -> Result:
 _LABEL: Final = "app.kubernetes.io/component=webhook"
 """Of the Deployment that serves reviews, and of its pods."""
 
-_USUAL: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
-"""Reasons of waiting that say nothing; what delays them is in Events only."""
-
 
 @reads("the webhook's Deployment", "list deployments.apps in {release}")
 async def deployment(seen: ClusterReader) -> Item | None:
@@ -91,7 +88,7 @@ async def replicas(seen: ClusterReader) -> Result:
 
 def _next(waiting: Sequence[Item], seen: ClusterReader) -> str:
     """Where to look for why pods are not ready."""
-    if any(_ended(each) for pod in waiting for each in _unready(pod)):
+    if any(found_at(each, dict, "lastState", "terminated") for pod in waiting for each in _unready(pod)):
         return f"{logs(seen)} --previous"
     if any(pod.status.get("phase") == "Running" for pod in waiting):
         return f"see why: {logs(seen)}"
@@ -101,35 +98,13 @@ def _next(waiting: Sequence[Item], seen: ClusterReader) -> str:
 
 def _state_of(pod: Item) -> str:
     """Why a pod is not ready, as the kubelet or the scheduler says it."""
-    if said := next(filter(None, map(_said_of, _unready(pod))), None):
-        return said
+    waiting = [found_at(each, dict, "state", "waiting") or {} for each in _unready(pod)]
     unplaced = pod.condition("PodScheduled")
-    if unplaced.get("status") == "False":
-        return f"Pending: {unplaced.get('reason')}: {unplaced.get('message')}"
+    said = [*waiting, unplaced if unplaced.get("status") == "False" else {}, pod.status]
+    why = next((each for each in said if each.get("reason")), {})
     phase = found_at(pod.status, str, "phase") or "Pending"
-    why = [found_at(pod.status, str, each) for each in ("reason", "message")]
-    why += [found_at(each, str, "state", "waiting", "reason") for each in _unready(pod)][:1]
-    return ": ".join(filter(None, (phase, *why))) + (", but not ready" if phase == "Running" else "")
-
-
-def _said_of(container: Object) -> str:
-    """Why a container waits, and how it ended last; empty if that says nothing."""
-    reason, message = (found_at(container, str, "state", "waiting", key) or "" for key in ("reason", "message"))
-    last = _ended(container)
-    if reason in _USUAL and not last:
-        return ""
-    said = f"{reason}: {message}" if message else reason or "not ready"
-    return f"{said}; {last}" if last else said
-
-
-def _ended(container: Object) -> str:
-    """How a container ended last; empty if it did not."""
-    ended = found_at(container, dict, "state", "terminated") or found_at(container, dict, "lastState", "terminated")
-    if not ended:
-        return ""
-    said = ": ".join(str(ended[each]).strip() for each in ("reason", "message") if ended.get(each))
-    told = f" ({shortened(said, MAX_MESSAGE)})" if said else ""
-    return f"ended last with exit code {ended.get('exitCode')}{told}"
+    told = ": ".join(str(each) for each in (phase, why.get("reason"), why.get("message")) if each)
+    return told if why or phase != "Running" else f"{told}, but not ready"
 
 
 def _unready(pod: Item) -> list[Object]:
@@ -258,11 +233,10 @@ async def reported(seen: ClusterReader) -> Result:
 
 def _line(event: Object) -> str:
     last = _last(event)
-    at = "" if last is None else f", last at {last.astimezone(dt.UTC):%H:%M:%S} UTC"
+    at = "" if last is None else f" (at {last.astimezone(dt.UTC):%H:%M:%S} UTC)"
     reason, message = (found_at(event, str, key) or "" for key in ("reason", "message"))
     kind, name = (found_at(event, str, "involvedObject", key) or "" for key in ("kind", "name"))
-    times = counted(found_at(event, int, "count") or 1, "time")
-    return f"{reason}: {kind.lower()}/{name}: {shortened(message, MAX_MESSAGE)} ({times}{at})"
+    return f"{reason}: {kind.lower()}/{name}: {shortened(message, MAX_MESSAGE)}{at}"
 
 
 def _last(event: Object) -> dt.datetime | None:

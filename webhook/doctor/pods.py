@@ -7,16 +7,16 @@ import msgspec
 
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.delivery import invalid_kind
-from webhook.admission.eligibility import Mode, enforcement_of, workload
+from webhook.admission.eligibility import Mode, enforcement_of
 from webhook.admission.guard import invalid_action
 from webhook.admission.overrides import overrides_of, target_of
 from webhook.admission.survey import unread_keys
-from webhook.cluster.client import ApiError, Object
+from webhook.cluster.client import LIST_SECONDS, ApiError, Object, read_as
 from webhook.cluster.registration.names import carries_name, matched_names_of
 from webhook.cluster.registration.wanted import AUDIT, ENFORCE, PODS
 from webhook.doctor.cluster import logs, where_none_acts
 from webhook.doctor.nodes import targets
-from webhook.doctor.reading import ClusterReader, as_dry_run, told_by, tried, unread
+from webhook.doctor.reading import ClusterReader, told_by, tried, unread
 from webhook.doctor.result import Result, UnansweredError, counted, error, first_of, listed, ok, warning
 from webhook.labels import MODE, STATUS
 from webhook.mapping.model.policy import Policy
@@ -85,39 +85,24 @@ async def untreated_pods(seen: ClusterReader) -> Result:
     (every, unseen), in_force = await seen.pods(), await seen.policy()
     let_through = matched_names_of(in_force)
     with_keys = [(space, pod) for space, pod in every if carries_name(pod, let_through)]
-    missed, older, commands = list[str](), list[str](), dict[str, None]()
+    missed, older = list[str](), list[str]()
     for space, pod in with_keys:
         decision = decision_again(pod, space, in_force)
         if not decision.allowed or decision.reason is Reason.CHANGED:
             marked = STATUS in (pod.metadata.annotations or ())
             (older if marked else missed).append(f"{space.name}/{pod.metadata.name}")
-            commands[_made_again(pod, space.name)] = None
     said = [
         *([f"{counted(len(missed), 'GPU pod')} in opted-in namespaces without the webhook's status"] if missed else ()),
         *([f"{counted(len(older), 'GPU pod')} that the present policy would change or deny"] if older else ()),
     ]
     if said:
-        hint = "; ".join(["pods are changed only when they are created", *first_of([*commands], MAX_COMMANDS)])
+        hint = (
+            "pods are changed only when they are created: kubectl rollout restart of their workloads makes them again"
+        )
         return warning("; ".join(said), *first_of(missed), *first_of(older), hint=hint)
     if unseen:
         raise unread("pods", "; ".join(unseen), "list pods in opted-in namespaces")
     return ok(f"no GPU pod was missed ({counted(len(with_keys), 'pod')} with GPU keys)")
-
-
-MAX_COMMANDS: Final = 3
-"""The most commands that a hint lists."""
-
-_RESTARTED: Final = {"ReplicaSet": "deployment", "StatefulSet": "statefulset", "DaemonSet": "daemonset"}
-"""Owners of pods, and what `kubectl rollout restart` takes in their place."""
-
-
-def _made_again(pod: Pod, namespace: str) -> str:
-    """What makes a pod again."""
-    _, kind, name = workload(pod, namespace).split("/", 2)
-    restarted = _RESTARTED.get(kind)
-    if restarted is None:
-        return f"create those {f'of each {kind}' if kind else 'without an owner'} again"
-    return f"kubectl rollout restart --namespace {namespace} {restarted}/{name}"
 
 
 def decision_again(pod: Pod, namespace: Namespace, policy: Policy) -> Decision:
@@ -150,7 +135,9 @@ async def dry_run(seen: ClusterReader) -> Result:
     namespace, resources = chosen
     what = f"a pod with {', '.join(f'{name}: {amount}' for name, amount in resources.items())} in {namespace}"
     try:
-        made = await as_dry_run(seen, f"/api/v1/namespaces/{namespace}/pods", _pod_with(resources), Pod)
+        path, body = f"/api/v1/namespaces/{namespace}/pods", _pod_with(resources)
+        answer = await seen.api.request("POST", path, query={"dryRun": "All"}, body=body, seconds=LIST_SECONDS)
+        made = read_as("the answer to a dry run", answer.accepted(), decode_pod)
     except ApiError as refusal:
         return await _refused(what, told_by(refusal), seen)
     if STATUS in (made.metadata.annotations or ()):

@@ -6,12 +6,9 @@ import functools
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
-import msgspec
-
 from webhook.admission.decision import Namespace
 from webhook.admission.eligibility import opted_in
 from webhook.cluster.client import (
-    LIST_SECONDS,
     Api,
     ApiError,
     Object,
@@ -20,7 +17,6 @@ from webhook.cluster.client import (
     each_at,
     found_at,
     list_objects,
-    read_as,
 )
 from webhook.cluster.policy.choose import PolicyOutcome, policy_now
 from webhook.cluster.registration.wanted import NAME, ConfigurationKind
@@ -93,12 +89,6 @@ async def read_or(otherwise: T, reading: Awaitable[T]) -> T:
     """What was read; something else if it could not be."""
     found = await tried(reading)
     return otherwise if isinstance(found, UnansweredError) else found
-
-
-async def as_dry_run(seen: "ClusterReader", path: str, manifest: Object, kind: type[T]) -> T:
-    """Create an object as a dry run; return what would be stored, or raise an `ApiError`."""
-    answer = await seen.api.request("POST", path, query={"dryRun": "All"}, body=manifest, seconds=LIST_SECONDS)
-    return read_as("the answer to a dry run", answer.accepted(), msgspec.json.Decoder(kind).decode)
 
 
 def moment(text: str | None) -> dt.datetime | None:

@@ -52,17 +52,14 @@ class UnansweredError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Check(Generic[A]):
-    """One check: a name for programs, which never changes, its heading in the output, and what returns or awaits a result."""
+    """One check: a name for programs, which never changes, its heading in the output, and what returns or awaits a result.
+
+    The first line of the docstring of that is its question.
+    """
 
     name: str
     section: str
     answer: Callable[..., A]
-
-    @property
-    def question(self) -> str:
-        """The first line of the docstring of `answer`, without a capital letter and its question mark."""
-        line = (self.answer.__doc__ or "").partition("\n")[0]
-        return line[:1].lower() + line[1:].rstrip("?")
 
 
 def unanswered(problem: BaseException) -> Result:

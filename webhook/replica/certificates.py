@@ -4,7 +4,6 @@ import asyncio
 import datetime as dt
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from pathlib import Path
 from typing import TypeAlias
 
 from cryptography import x509
@@ -19,7 +18,6 @@ from certs.upkeep import (
     FAILURES,
     CertificateMatter,
     CertificateNotice,
-    ClientCAs,
     ProvidedPair,
     Rotator,
     Surroundings,
@@ -57,7 +55,6 @@ class Certificates:
         self._rotations = {"serving": 0, "ca": 0}
         self._failures = dict.fromkeys(COUNTED, 0)
         self._trouble = ""
-        self._clients: ClientCAs | None = None
         self._served_before = False
         self._ca: x509.Certificate | None = None
         self._around = Surroundings(tls, lambda: self._trust, self._publish, self._tell)
@@ -71,10 +68,6 @@ class Certificates:
             self._trust = Trust(0.0)
         self.upkeep = ProvidedPair(directory, names, self._around)
 
-    def follow_clients(self, file: Path) -> None:
-        """Require client certificates under the CAs in a file, and follow the file."""
-        self._clients = ClientCAs(file, self.tls, self._log_and_count)
-
     def observe(self, bundles: Iterable[Collection[bytes]] | None) -> None:
         """Note the CAs (DER) of each webhook of the webhook configuration; None if there is no configuration."""
         before, self._trust = self._trust, self._trust.observed(bundles, time.monotonic())
@@ -82,11 +75,8 @@ class Certificates:
             self.upkeep.check()
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            if self.upkeep is not None:
-                tasks.create_task(self.upkeep.run())
-            if self._clients is not None:
-                tasks.create_task(self._clients.run())
+        if self.upkeep is not None:
+            await self.upkeep.run()
 
     async def served(self) -> None:
         if self.upkeep is not None:
@@ -140,9 +130,6 @@ class Certificates:
             self._trouble = ""
         elif notice.matter in FAILURES or notice.matter is CertificateMatter.WAITING:
             self._trouble = notice.message
-        self._log_and_count(notice)
-
-    def _log_and_count(self, notice: CertificateNotice) -> None:
         counted = notice.matter in COUNTED
         log = self._log.error if notice.matter in FAILURES else self._log.warning if counted else self._log.info
         log("certificates", kind=notice.matter.value, message=notice.message)

@@ -8,7 +8,7 @@ from certs.store import Directory
 from certs.x509 import CA_LIFE, STATIC_CA_LIFE
 from webhook.admission import decide
 from webhook.cluster.client import ConfigurationError
-from webhook.cluster.connection import RELEASE_NAMESPACE, connect, in_cluster_namespace
+from webhook.cluster.connection import connect, in_cluster_namespace, release_namespace_of
 from webhook.cluster.registration.wanted import PATH, RegistrationMode, ServiceReference, Site, is_address
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
@@ -36,7 +36,7 @@ def serve_clustered(
 ) -> None:
     """Serve until the process is to end."""
     own = in_cluster_namespace()
-    release_namespace = where.release_namespace or own or RELEASE_NAMESPACE
+    release_namespace = release_namespace_of(where.release_namespace)
     address = _address(where, own)
     site = Site(address, b"", release_namespace, certificate_options.inject_ca_from)
     log = logger(log_level)
@@ -87,10 +87,9 @@ def _address(where: ClusterOptions, own: str | None) -> ServiceReference | str:
             )
         return where.url
     if where.service is not None:
-        namespace, slash, name = where.service.partition("/")
-        if not (slash and namespace and name):
+        if (service := ServiceReference.parse(where.service)) is None:
             raise StartError(f"--service {where.service}: write NAMESPACE/NAME")
-        return ServiceReference(namespace, name)
+        return service
     if own is None:
         raise StartError(
             "outside a pod, API servers need the webhook's address: add --url, such as https://127.0.0.1:8443/mutate"

@@ -25,7 +25,7 @@ from webhook.admission.engine import denied
 from webhook.cluster.claims import ClaimTemplates, RefusedError
 from webhook.cluster.client import Api, ApiError, ObjectMetadata
 from webhook.cluster.events import MAX_MESSAGE, EventQueue, OwnerEvents, Subject, WorkloadEvent
-from webhook.cluster.namespaces import NamespaceRechecks, Namespaces, NamespaceView
+from webhook.cluster.namespaces import NamespaceRechecks, Namespaces
 from webhook.cluster.policy.choose import PolicyOutcome
 from webhook.cluster.policy.documents import SETTINGS_NAME, ConfigMap, StoredConfigMap, config_map, of_other_version
 from webhook.cluster.policy.live import MAX_PROBLEMS, LivePolicy, PolicyFaults
@@ -90,7 +90,7 @@ def registration_metrics(writers: Iterable[Writer]) -> Iterator[Metric]:
 
 
 def _subject(kind: ConfigurationKind) -> Subject:
-    return Subject("admissionregistration.k8s.io/v1", kind.kind, "", NAME, "", "")
+    return Subject("admissionregistration.k8s.io/v1", kind.kind, "", NAME, "")
 
 
 WEBHOOK: Final = "vgpu-webhook"
@@ -239,12 +239,11 @@ class InCluster:
         return self._image_volumes.served
 
     def lookup(self, name: str) -> Namespace | None:
-        found = self._namespaces.lookup(name)
-        return None if found is None else _namespace(found)
+        return self._namespaces.lookup(name)
 
     async def fetch(self, name: str) -> Namespace:
         try:
-            return _namespace(await self._namespaces.fetch(name))
+            return await self._namespaces.fetch(name)
         except ApiError as error:
             raise NotNowError(f"namespace {name} is not known yet") from error
 
@@ -258,14 +257,11 @@ class InCluster:
         A `NotNowError`: there is no answer, and calls are known to come only for opted-in namespaces.
         """
         try:
-            view = await self._rechecks.recheck(
-                namespace.name, lambda view: not self.contradicts_call(_namespace(view))
-            )
+            found = await self._rechecks.recheck(namespace.name, lambda found: not self.contradicts_call(found))
         except ApiError as error:
             if self._managed:
                 raise NotNowError(f"namespace {namespace.name} may have opted in: {error}") from error
             return namespace
-        found = _namespace(view)
         if not self.contradicts_call(found) and (suppressed := self._stale_lines.passes(namespace.name)) is not None:
             self._log.warning("namespace_stale", namespace=namespace.name, suppressed=suppressed)
         return found
@@ -300,7 +296,7 @@ class InCluster:
     def recent(self, namespace: Namespace, policy: Policy) -> Iterator[tuple[Namespace, Policy]]:
         since = time.monotonic() - IN_FLIGHT
         policies = [policy, *(each for at, each in self._replaced if at >= since)]
-        namespaces = [namespace, *map(_namespace, self._namespaces.replaced(namespace.name, since))]
+        namespaces = [namespace, *self._namespaces.replaced(namespace.name, since)]
         return itertools.product(namespaces, policies)
 
     def has(self, namespace: str, decision: Decision) -> bool:
@@ -414,7 +410,7 @@ class InCluster:
     def _tell_certificates(self, notice: CertificateNotice) -> None:
         subject = _subject(MUTATING)
         if self.secret is not None:
-            subject = Subject("v1", "Secret", self.release_namespace, SECRET, "", "")
+            subject = Subject("v1", "Secret", self.release_namespace, SECRET, "")
         self._events.put(subject, f"Certificate{notice.matter.name.title()}", notice.message)
 
 
@@ -428,7 +424,3 @@ def _unread(candidate: ConfigMap, namespace: str, release: str) -> Decision | No
     )
     finding = Finding(Reason.DOCUMENT_UNUSED, message)
     return Decision(allowed=True, reason=finding.reason, warnings=(finding,))
-
-
-def _namespace(view: NamespaceView) -> Namespace:
-    return Namespace(view.name, view.labels, view.annotations)

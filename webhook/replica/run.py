@@ -109,10 +109,7 @@ def certificates_of(options: CertificateOptions, log: "FilteringBoundLogger", *,
         raise StartError(f"--client-ca-file {file}: {error.strerror}") from error
     except CertificateError as error:
         raise StartError(f"--client-ca-file {file}: {error}") from error
-    certificates = Certificates(tls, log, settle=options.ca_settle, watched=watched)
-    if file is not None:
-        certificates.follow_clients(file)
-    return certificates
+    return Certificates(tls, log, settle=options.ca_settle, watched=watched)
 
 
 async def started(certificates: Certificates) -> None:

@@ -1,10 +1,9 @@
 """``vgpu-webhook certs``: requests new certificates."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import structlog
@@ -13,10 +12,9 @@ from certs.rotation import RotationRequest, has_next
 from certs.store import Directory, Store
 from certs.upkeep import request_rotation
 from certs.x509 import CertificateError, UnusablePairError
-from webhook.cli.options import of_cluster
+from webhook.cli.options import PolicyOptions, in_cluster, of_cluster
 from webhook.cli.terminal import Failure
-from webhook.cluster.client import ApiError
-from webhook.cluster.connection import connect, release_namespace_of
+from webhook.cluster.client import Api
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
 
@@ -33,7 +31,7 @@ def certs() -> None:
 
 
 @certs.command()
-@of_cluster()
+@of_cluster
 @click.option(
     "--state-dir",
     metavar="DIR",
@@ -57,20 +55,28 @@ def rotate(kubeconfig: Path | None, release_namespace: str | None, state_dir: Pa
     if state_dir is not None and not state_dir.is_dir():
         raise Failure([f"{state_dir}: no such folder"])
     request = RotationRequest.CA if ca else RotationRequest.SERVING_CERTIFICATE
+
+    def in_secret(api: Api, namespace: str) -> Coroutine[Any, Any, str]:
+        store = SecretStore(api, namespace, SECRET, structlog.get_logger())
+        return _requested(store, store.place, request)
+
     try:
-        click.echo(asyncio.run(_requested(_store(kubeconfig, release_namespace, state_dir), request)))
-    except (ApiError, CertificateError) as error:
+        if state_dir is None:
+            said = in_cluster(PolicyOptions(kubeconfig=kubeconfig, release_namespace=release_namespace), in_secret)
+        else:
+            said = asyncio.run(_requested(Directory(state_dir), str(state_dir), request))
+    except CertificateError as error:
         raise Failure([str(error)]) from error
+    click.echo(said)
 
 
-async def _requested(opened: AbstractAsyncContextManager[tuple[Store, str]], request: RotationRequest) -> str:
+async def _requested(store: Store, place: str, request: RotationRequest) -> str:
     """Leave a rotation request; a sentence about what happens next."""
-    async with opened as (store, place):
-        try:
-            state = await request_rotation(store, request)
-        except UnusablePairError as error:
-            why = f"{place} holds certificates that the webhook does not renew ({error})"
-            raise Failure([f"{why}: {ELSEWHERE}"]) from error
+    try:
+        state = await request_rotation(store, request)
+    except UnusablePairError as error:
+        why = f"{place} holds certificates that the webhook does not renew ({error})"
+        raise Failure([f"{why}: {ELSEWHERE}"]) from error
     if state is None:
         why = f"either the webhook has not started yet, or it serves a provided certificate ({OPTION})"
         raise Failure([f"{place} contains no certificates: {why}, which it does not renew: {ELSEWHERE}"])
@@ -87,20 +93,3 @@ async def _requested(opened: AbstractAsyncContextManager[tuple[Store, str]], req
         f"requested a new CA in {place}: the running replicas make it and have it trusted beside the old one; "
         "certificates under it are served after the settle time (serve --ca-settle; by default, 2 minutes)"
     )
-
-
-@asynccontextmanager
-async def _store(
-    kubeconfig: Path | None, release_namespace: str | None, state_dir: Path | None
-) -> AsyncIterator[tuple[Store, str]]:
-    """The store, and its name for people."""
-    if state_dir is not None:
-        yield Directory(state_dir), str(state_dir)
-        return
-    namespace = release_namespace_of(release_namespace)
-    api = await connect(kubeconfig)
-    try:
-        store = SecretStore(api, namespace, SECRET, structlog.get_logger())
-        yield store, store.place
-    finally:
-        await api.close()

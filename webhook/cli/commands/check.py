@@ -18,9 +18,6 @@ from webhook.doctor.result import Check, FileLine, Level, Result, UnansweredErro
 if TYPE_CHECKING:
     from webhook.cli.manifests.file_checks import ReadFiles
 
-FILE_FORMATS: Final = ("github", "sarif")
-"""Formats of findings at a line of a file, of which a cluster has none."""
-
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.argument("files", metavar="[FILE|DIR|-]...", nargs=-1)
@@ -29,7 +26,7 @@ FILE_FORMATS: Final = ("github", "sarif")
     "-o",
     "--output",
     type=click.Choice(["text", "json", *REPORTS]),
-    help="The report; github and sarif only with files.  [default: text; with files, a line for each problem]",
+    help="The report; github only with files.  [default: text; with files, a line for each problem]",
 )
 @click.option("--pre", is_flag=True, help="Before an installation: print the chart's values that fit the cluster.")
 @strict_option
@@ -47,7 +44,7 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
     beside a GPU request in one container. What admission only records in a pod's status is a note: one line for each file. A
     pod that the webhook would deny is an error, as is a request for a GPU outside of every pod, pod template and pod spec.
     With -o, all of that is a report like that of an installation; as junit each check is a test case, github annotates files
-    in a GitHub workflow, and sarif is SARIF 2.1.0 for code scanning.
+    in a GitHub workflow.
 
     With --pre: prints a values file for Helm, from the resources that nodes offer, the schedulers that run, and whether a
     device plugin mounts a library; each value with the reason.
@@ -68,7 +65,7 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
         raise click.UsageError(f"{late[0]} is read as a file, because it follows one: options come first")
     offline = bool(files or source.from_files)
     if not offline:
-        if output in FILE_FORMATS:
+        if output == "github":
             raise click.UsageError(f"-o {output} applies to files: name them, or write -o json or -o junit")
         found, title = _of_cluster(source), None
     else:
@@ -194,11 +191,11 @@ def _report_of(found: Sequence[tuple[Check[Any], Result]]) -> CommandReport:
         output = [f"{result.level.value}: {result.message}", *result.details, *advice] if told else []
         cases.append((check.section, check.name, failures, output))
     lines = [
-        ReportLine(check.name, result.level, text, at, result.hint)
+        ReportLine(check.name, result.level, text, at)
         for check, result in found
         for text, at in zip(result.details, result.at or [FileLine()] * len(result.details), strict=True)
     ]
-    return CommandReport("check", {check.name: check.question for check, _ in found}, cases, lines)
+    return CommandReport("check", cases, lines)
 
 
 def _lines(name: str, result: Result) -> Iterator[str]:

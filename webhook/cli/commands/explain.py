@@ -39,7 +39,6 @@ def explain(
     namespace: str | None,
     source: PolicyOptions,
     target: str | None,
-    template_paths: tuple[str, ...],
     strict: bool,
     name: str | None,
     output: Literal["text", "json"],
@@ -57,8 +56,8 @@ def explain(
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
     if (name is None) == (not files):
         raise click.UsageError("nothing to explain: name manifests with -f, or a key with --name")
-    if name is not None and (namespace, target, template_paths, strict) != (None, None, (), True):
-        options = "--namespace, --to, --template-path and --no-strict"
+    if name is not None and (namespace, target, strict) != (None, None, True):
+        options = "--namespace, --to and --no-strict"
         raise click.UsageError(f"{options} apply to manifests only: remove them, or --name")
     from webhook.cli.policy_source import check_target, sourced_policy
 
@@ -72,9 +71,7 @@ def explain(
 
     manifests, problems = manifests_in(files)
     policy = sourced.policy
-    outcome = simulate(
-        manifests, policy, problems=problems, namespace=namespace, target=target, template_paths=template_paths
-    )
+    outcome = simulate(manifests, policy, problems=problems, namespace=namespace, target=target)
     objects = list(explain_objects(outcome, policy, target))
     if output == "text":
         _print("\n".join(map(object_text, objects)), sourced)

@@ -32,7 +32,6 @@ def mutate(
     namespace: str | None,
     source: PolicyOptions,
     target: str | None,
-    template_paths: tuple[str, ...],
     strict: bool,
     output: str,
 ) -> None:
@@ -62,7 +61,6 @@ def mutate(
         problems=problems,
         namespace=namespace,
         target=target,
-        template_paths=template_paths,
         match=sent_names(policy),
     )
     for line in (sourced.line, *sourced.warnings):

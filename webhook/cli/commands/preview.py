@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     metavar="KEY=VALUE",
     multiple=True,
     shell_complete=completing.setting_names,
-    help="Change a setting: bareDevices=whole; --help-policy lists them.",
+    help="Change a setting: bareDevices=whole; `vgpu-webhook schema settings` has them all.",
 )
 @click.option(
     "--compare",

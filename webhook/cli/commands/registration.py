@@ -60,10 +60,9 @@ def _address(service: str | None, url: str | None) -> "ServiceReference | str":
     if (service is None) == (url is None):
         raise click.UsageError("exactly one of --service NS/NAME and --url URL is required")
     if service is not None:
-        namespace, slash, name = service.partition("/")
-        if not (namespace and slash and name) or "/" in name:
+        if (found := ServiceReference.parse(service)) is None:
             raise click.BadParameter(f"{service!r} is not NS/NAME", param_hint="--service")
-        return ServiceReference(namespace, name)
+        return found
     assert url is not None  # noqa: S101  (checked above)
     if not is_address(url):
         message = f"{url!r} is not an https URL with the path {PATH}, without query, fragment and user"

@@ -71,7 +71,7 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
     help="Namespace objects (YAML), for their labels and annotations. A namespace without one counts as opted in, "
     "with Pod Security level privileged.",
 )
-@of_cluster()
+@of_cluster
 @click.option(
     "--url", metavar="URL", help="The https URL at which API servers reach the webhook, instead of a Service."
 )
@@ -137,8 +137,7 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
     "--client-ca-file",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="CAs (PEM) of the client certificates that callers must present; without it none is required. It is reloaded when "
-    "it changes.",
+    help="CAs (PEM) of the client certificates that callers must present; without it none is required. It is read once.",
 )
 @click.option(
     "--inject-ca-from",

@@ -87,7 +87,7 @@ def _report(results: Results) -> CommandReport:
         for name, failures in results.items()
         for text in failures
     ]
-    return CommandReport("test", {"case": "is each case as expected"}, cases, lines)
+    return CommandReport("test", cases, lines)
 
 
 TEXTS: Final[Mapping[str, Callable[[Results], str]]] = {"text": _as_text, "json": _as_json}

@@ -192,22 +192,14 @@ class ReadFiles:
 
     @property
     def valid(self) -> Policy:
-        """The policy.
-
-        Raises:
-            UnansweredError: a document is invalid.
-        """
+        """The policy; an `UnansweredError` if a document is invalid."""
         if self.policy is None:
             raise UnansweredError(warning("not checked: a document is invalid", hint="see above"))
         return self.policy
 
     @cached_property
     def outcome(self) -> Simulated:
-        """What the cluster would store of the objects.
-
-        Raises:
-            UnansweredError: a document is invalid.
-        """
+        """What the cluster would store of the objects; an `UnansweredError` if a document is invalid."""
         return simulate(self.objects, self.valid, match=sent_names(self.valid))
 
 

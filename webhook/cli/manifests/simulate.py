@@ -28,7 +28,6 @@ from webhook.cli.manifests.workloads import (
     kube_object,
     list_items,
     mapping_or_empty,
-    places_at,
     pod_places,
     pointer,
     spots_of,
@@ -61,7 +60,6 @@ class _Options:
     policy: Policy
     namespace: str | None
     target: str | None
-    template_paths: tuple[str, ...]
     match: MatchedNames | None
     decide: DecideOffline
     namespaces: Mapping[str, Namespace]
@@ -155,7 +153,6 @@ def simulate(
     problems: Sequence[Problem] = (),
     namespace: str | None = None,
     target: str | None = None,
-    template_paths: tuple[str, ...] = (),
     match: MatchedNames | None = None,
     decide: DecideOffline = decide,
 ) -> Simulated:
@@ -173,10 +170,7 @@ def simulate(
     outcome.single = len(documents) + len(outcome.errors) == 1
     outcome.errors[:0] = problems
     everything = [item for obj in documents for item in flattened(obj)]
-    unmatched = [path for path in template_paths if not any(True for obj in everything for _ in places_at(obj, path))]
-    if unmatched:
-        raise Failure([f"--template-path {path}: matches no pod template or pod spec" for path in unmatched])
-    options = _Options(policy, namespace, target, template_paths, match, decide, namespaces)
+    options = _Options(policy, namespace, target, match, decide, namespaces)
     for obj in documents:
         printed = _document(obj, outcome, options)
         if printed is not None:
@@ -211,11 +205,7 @@ def _is_namespace(obj: KubeObject) -> bool:
 
 
 def namespaces_in(obj: KubeObject) -> Iterator[Namespace]:
-    """Yield the Namespaces among an object and its items.
-
-    Raises:
-        ManifestError: Kubernetes could not decode one of them.
-    """
+    """Yield the Namespaces among an object and its items; a `ManifestError` if Kubernetes could not decode one of them."""
     for item in filter(_is_namespace, flattened(obj)):
         pod = _decoded(item, PodPlace((), None, {"metadata": item.data.get("metadata")}, (((), ()),)), {})
         yield Namespace(pod.metadata.name or "", pod.metadata.labels or {}, pod.metadata.annotations or {})
@@ -224,7 +214,7 @@ def namespaces_in(obj: KubeObject) -> Iterator[Namespace]:
 def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
     policy, at = options.policy, _at(obj, ())
     kinds = workloads_of(policy.settings)
-    places = pod_places(obj, options.template_paths, kinds)
+    places = pod_places(obj, kinds)
     outside = unjudged(obj, places, lambda name: bool(policy.resources.owners(name)), kinds)
     rest = [Message(Level.WARNING, text, _at(obj, path)) for path, text in outside]
     messages: list[Message] = []
@@ -518,7 +508,7 @@ def explain_objects(outcome: Simulated, policy: Policy, target: str | None) -> I
         told = [note for note in each.notes if not note.startswith(_SKIPPED_NOTE)]  # their reason says so
         notes = [
             *told,
-            *known.notes([part.pod for part in each.pods], policy),
+            *known.notes(part.pod for part in each.pods),
         ]
         pods = []
         for pod in each.pods:

@@ -19,7 +19,6 @@ from webhook.workloads import (
     controller_of,
     known_workloads,
     matches,
-    parse_path,
     patch_of,
     scheduled,
     spots_in,
@@ -114,11 +113,7 @@ def mapping_or_empty(value: object) -> Mapping[str, Any]:
 def kube_object(
     manifest: Manifest, data: object, path: FieldPath = (), kind: str = "", version: str = ""
 ) -> KubeObject:
-    """Make an object of a manifest.
-
-    Raises:
-        ManifestError: it is not a mapping, or its apiVersion or kind is missing.
-    """
+    """Make an object of a manifest; a `ManifestError` if it is not a mapping, or its apiVersion or kind is missing."""
     if not isinstance(data, dict):
         raise manifest.error(path, "an object is not a mapping of keys")
     identity: dict[str, str] = {}
@@ -153,17 +148,13 @@ def list_items(obj: KubeObject, *, lenient: bool = False) -> list[KubeObject] | 
 
 
 def flattened(obj: KubeObject, *, lenient: bool = False) -> Iterator[KubeObject]:
-    """Yield an object, or of a list its items and theirs; see `list_items`.
-
-    Raises:
-        ManifestError: an item is not an object.
-    """
+    """Yield an object, or of a list its items and theirs; see `list_items`; a `ManifestError` if an item is not an object."""
     items = list_items(obj, lenient=lenient)
     yield from [obj] if items is None else (inner for item in items for inner in flattened(item, lenient=lenient))
 
 
-def pod_places(obj: KubeObject, template_paths: Sequence[str] = (), kinds: Kinds | None = None) -> list[PodPlace]:
-    """Find the pods in an object: itself, those of a known kind or else whatever looks like one, and those at paths.
+def pod_places(obj: KubeObject, kinds: Kinds | None = None) -> list[PodPlace]:
+    """Find the pods in an object: itself, those of a known kind, or else whatever looks like one.
 
     Raises:
         ManifestError: a parent of a pod is no mapping, or a pod is none.
@@ -173,28 +164,9 @@ def pod_places(obj: KubeObject, template_paths: Sequence[str] = (), kinds: Kinds
     kinds = known_workloads() if kinds is None else kinds
     workload = kinds.get((obj.group, obj.kind))
     if workload is not None:
-        places = list(_known(obj, workload, kinds))
-    else:
-        rest = {key: value for key, value in obj.data.items() if key not in {"metadata", "status"}}
-        places = [_place(obj, path, value, shape) for path, value, shape in _found(rest, ())]
-    for place in (place for text in template_paths for place in places_at(obj, text)):
-        if not any(is_below(place.path, known.path) or is_below(known.path, place.path) for known in places):
-            places.append(place)
-    return places
-
-
-def places_at(obj: KubeObject, path: str) -> Iterator[PodPlace]:
-    """Find the pod templates and pod specs at a path, in the notation of `pod_places`."""
-    for place, value in matches(obj.data, parse_path(path)):
-        if _holds_containers(value):
-            yield _place(obj, place, value, _TEMPLATE)
-        elif _is_spec(value):
-            yield _place(obj, place, value, PodPath(()))
-
-
-def is_below(path: FieldPath, parent: FieldPath) -> bool:
-    """Whether a path is another one, or below it."""
-    return path[: len(parent)] == parent
+        return list(_known(obj, workload, kinds))
+    rest = {key: value for key, value in obj.data.items() if key not in {"metadata", "status"}}
+    return [_place(obj, path, value, shape) for path, value, shape in _found(rest, ())]
 
 
 def pointer(path: FieldPath) -> str:
@@ -216,7 +188,7 @@ def _known(obj: KubeObject, workload: KnownKind, kinds: Kinds) -> Iterator[PodPl
             if pod.template or any(place.pod["spec"].get(key) for key in _CONTAINERS):
                 yield place
     for path, inner in inner_objects(obj, workload):
-        for place in pod_places(inner, (), kinds):
+        for place in pod_places(inner, kinds):
             parts = tuple((part, (*path, *own)) for part, own in place.parts)
             owner = place.owner or (obj.kind, obj.name)
             yield PodPlace((*path, *place.path), owner, place.pod, parts, place.fields, place.fixed)
@@ -281,11 +253,6 @@ def _is_spec(value: Any) -> bool:
     )
 
 
-def _holds_containers(value: Any) -> bool:
-    spec = value.get("spec") if isinstance(value, dict) else None
-    return isinstance(spec, dict) and isinstance(spec.get("containers"), list)
-
-
 IsKey: TypeAlias = Callable[[str], bool]
 """Whether a name is a resource name of a vendor."""
 
@@ -320,7 +287,7 @@ def unjudged(
         return
     inner = dict(inner_objects(obj, known))
     for path, each in inner.items():
-        found = unjudged(each, pod_places(each, (), kinds), is_key, kinds)
+        found = unjudged(each, pod_places(each, kinds), is_key, kinds)
         yield from (((*path, *within), f"{path_text(path)}: {text}") for within, text in found)
     spec = {key: value for key, value in obj.data.items() if key not in {"metadata", "status"}}
     spots = [*spots_in(obj.data, obj.group, obj.kind, kinds)]

@@ -12,7 +12,6 @@ An answer is data for JSON:
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib import resources
 from typing import Any, Final
@@ -28,9 +27,7 @@ from webhook.doctor.result import Level
 from webhook.mapping.document.problem import MappingError, Problem, nearest_known
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model.policy import Policy
-from webhook.quantity import MIB
 from webhook.text import without_middle
-from webhook.workloads import children
 
 MAX_TEXT: Final = 256 * 1024
 """Most characters of all texts together: five hundred pods."""
@@ -40,12 +37,6 @@ MAX_VALUES: Final = 100_000
 
 MAX_OBJECTS: Final = 50
 """Most objects that are shown, pods of each that are explained, and documents that are read."""
-
-MAX_LINES: Final = 10_000
-"""Most lines of an object that are compared, which may take the square of their number."""
-
-MAX_ANSWER: Final = MIB
-"""Most bytes of the objects that are shown; nor is a document read that would take so many characters in YAML."""
 
 MAX_PROBLEMS: Final = 100
 """Most problems that are shown."""
@@ -140,14 +131,7 @@ def _judged(state: PageState, policy: Policy) -> dict[str, Any]:
     shown = replace(
         outcome, objects=[replace(each, pods=each.pods[:MAX_OBJECTS]) for each in outcome.objects[:MAX_OBJECTS]]
     )
-    objects: list[dict[str, Any]] = []
-    size = 0
-    for each, why in zip(shown.objects, explain_objects(shown, policy, target), strict=True):
-        found = _object(each, why)
-        size += len(msgspec.json.encode(found))
-        if size > MAX_ANSWER:
-            break
-        objects.append(found)
+    objects = [_object(*each) for each in zip(shown.objects, explain_objects(shown, policy, target), strict=True)]
     if len(objects) < len(outcome.objects):
         problems.append(Problem(f"only the first {len(objects)} objects are shown", source="manifest"))
     warnings = [warning for each in read for warning in each.warnings]
@@ -164,22 +148,7 @@ def _read(text: str, tab: str) -> tuple[list[Any], list[Problem]]:
         return [], [Problem("not Unicode text: half of a surrogate pair", source=tab)]
     if len(manifests) + len(problems) > MAX_OBJECTS:
         problems = [*problems[:MAX_OBJECTS], Problem(f"only the first {MAX_OBJECTS} documents are read", source=tab)]
-    found = []
-    for each in manifests[:MAX_OBJECTS]:
-        if _characters(each.data) <= MAX_ANSWER:
-            found.append(each)
-        else:
-            text = f"the document is longer than {MAX_ANSWER // MIB} MiB in YAML"
-            problems = [*problems, Problem(text, source=tab, line=each.line(()))]
-    return found, problems
-
-
-def _characters(value: Any, indent: int = 0) -> int:
-    """About how many characters a value takes in YAML, with the indentation of each of its lines."""
-    if isinstance(value, dict | list):
-        keys = sum(map(len, value)) if isinstance(value, dict) else 0
-        return keys + sum(indent + 3 + _characters(child, indent + 2) for _, child in children(value))
-    return len(value) + value.count("\n") * indent if isinstance(value, str) else 5
+    return manifests[:MAX_OBJECTS], problems
 
 
 def _object(simulated: SimulatedObject, data: dict[str, Any]) -> dict[str, Any]:
@@ -195,12 +164,6 @@ def _object(simulated: SimulatedObject, data: dict[str, Any]) -> dict[str, Any]:
         **data,
         "outcome": "denied" if after is None else "changed" if changed else "unchanged",
         "findings": [{"level": level.value, "text": text, "line": at.line} for level, text, at in found],
-        "diff": list(_difference(simulated)),
+        "diff": list(difference(simulated.title, simulated.before, after)),
         "stored": None if after is None else yaml_stream([after, *simulated.needed]),
     }
-
-
-def _difference(simulated: SimulatedObject) -> Iterator[str]:
-    if simulated.after is None or yaml_text(simulated.after).count("\n") > MAX_LINES:
-        return
-    yield from difference(simulated.title, simulated.before, simulated.after)

@@ -16,14 +16,11 @@ from aiohttp import hdrs, web
 
 from webhook.cli.playground.answers import PageState, Playground
 from webhook.server.bodies import body_of
-from webhook.server.http import JSON, RETRY_AFTER, Handler, HttpError, Routes, error_response
+from webhook.server.http import JSON, Handler, HttpError, Routes, error_response
 from webhook.server.limits import InFlight, Limits
 
 PATH: Final = "/playground/"
 """Where the page is; its own paths are relative to it."""
-
-ANSWER_TIME: Final = 15.0
-"""Seconds for the wait for others and the answer together."""
 
 _TYPES: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _FILES: Final = {
@@ -47,12 +44,7 @@ _Respond: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.Response]]
 
 
 class Pages:
-    """The playground's routes.
-
-    Args:
-        playground: answers.
-        limits: those of the server.
-    """
+    """The playground's routes, under the limits of the server."""
 
     def __init__(self, playground: Playground, limits: Limits) -> None:
         self._playground = playground
@@ -79,7 +71,9 @@ class Pages:
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         state = await self._state(request)
-        return _json(await self._made(state))
+        # In a thread, so that the page itself does not wait; one at a time.
+        async with self._answering:
+            return _json(await asyncio.to_thread(self._playground.answer, state))
 
     async def _state(self, request: web.BaseRequest) -> PageState:
         """Read a request as the server reads a review.
@@ -93,24 +87,6 @@ class Pages:
             return msgspec.json.decode(body, type=PageState)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise HttpError(HTTPStatus.BAD_REQUEST, f"not a request of the page: {error}") from error
-
-    async def _made(self, state: PageState) -> dict[str, Any]:
-        """Make an answer in a thread, one at a time: reviews go on beside it.
-
-        Raises:
-            HttpError: it would take too long; what goes on in the thread has bounds, too.
-        """
-        work: asyncio.Task[dict[str, Any]] | None = None
-        try:
-            async with asyncio.timeout(ANSWER_TIME):
-                await self._answering.acquire()
-                work = asyncio.create_task(asyncio.to_thread(self._playground.answer, state))
-                work.add_done_callback(lambda _: self._answering.release())
-                return await asyncio.shield(work)
-        except TimeoutError:
-            if work is None:
-                raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "busy with another request", RETRY_AFTER) from None
-            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"it took longer than {ANSWER_TIME:g} s") from None
 
 
 def _file(body: bytes, media_type: str) -> _Respond:
@@ -140,11 +116,7 @@ def _guarded(handler: _Respond) -> Handler:
 
 
 def check_caller(request: web.BaseRequest) -> None:
-    """Check that a request calls this machine by its own name, and is not from a foreign page.
-
-    Raises:
-        HttpError: it is not.
-    """
+    """Check that a request calls this machine by its own name, and is not from a foreign page; a `HttpError` if it is not."""
     host = request.headers.get(hdrs.HOST, "").lower()
     name, colon, port = host.rpartition(":")
     if (name if colon and port.isdecimal() else host) not in _NAMES:

@@ -120,7 +120,7 @@ class LivePolicy:
         self.compilations = 0
         self.faults = PolicyFaults()
         self._verdicts: dict[str, Verdict] = {}
-        record = Subject("v1", "ConfigMap", self.namespace, LAST_GOOD_NAME, "", "")
+        record = Subject("v1", "ConfigMap", self.namespace, LAST_GOOD_NAME, "")
         self._notices: Notices[str] = Notices(lambda notice: self.events.put(record, *notice))
         self._record = LastGood(self.api, self.namespace, self.owner)
         self._unstored = asyncio.Event()

@@ -181,6 +181,12 @@ class ServiceReference:
     path: str = PATH
     port: int = PORT
 
+    @classmethod
+    def parse(cls, text: str) -> "ServiceReference | None":
+        """Read ``NAMESPACE/NAME``; None for anything else."""
+        namespace, _, name = text.partition("/")
+        return cls(namespace, name) if namespace and name and "/" not in name else None
+
 
 @dataclass(frozen=True, slots=True)
 class Site:
