@@ -162,8 +162,8 @@ def test_one_denied_document_prints_nothing(run: Run, output: str) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
 
 
-def test_to(run: Run) -> None:
-    """`--to` overrides the pod's annotation for this run, and is not stored."""
+def test_to(run: Run, tmp_path: Path) -> None:
+    """`--to` overrides the pod's annotation and the settings for this run, and is not stored."""
     pod = (
         "apiVersion: v1\nkind: Pod\nmetadata: {name: demo}\nspec:\n  containers:\n  - name: a\n"
         "    resources: {limits: {tencent.com/vcuda-core: 50, tencent.com/vcuda-memory: 16}}\n"
@@ -175,6 +175,9 @@ def test_to(run: Run) -> None:
     stored = yaml.safe_load(run("mutate", "-f", "-", "--to", "nvidia", stdin=annotated).stdout)
     assert limits(stored) == limits(translated)
     assert stored["metadata"]["annotations"]["vgpu-webhook.io/target"] == "vcuda"
+    (tmp_path / "settings").write_text("target: aliyun\n")
+    elsewhere = run("mutate", "-f", "-", "--to", "nvidia", "--settings", str(tmp_path / "settings"), stdin=pod)
+    assert limits(yaml.safe_load(elsewhere.stdout)) == limits(translated)
 
 
 def test_namespace_documents(run: Run) -> None:

@@ -191,6 +191,17 @@ def test_a_pod_that_is_skipped(run: Run) -> None:
     assert "without one: 0" in printed
 
 
+def test_a_pod_that_only_nearly_requests(run: Run) -> None:
+    """A misspelled annotation is named, and no request: as `mutate` and `explain` say."""
+    spec = "{containers: [{name: main, image: i}]}"
+    metadata = "{name: a, namespace: team, annotations: {gpu-fracton: '0.5'}}"
+    pod = f"apiVersion: v1\nkind: Pod\nmetadata: {metadata}\nspec: {spec}\n"
+    printed = run("preview", "-f", "-", *SHARES, stdin=pod).stdout
+    assert "did you mean gpu-fraction?" in " ".join(printed.split())
+    assert "0 templates with a GPU request" in printed
+    assert "without one: 1" in printed
+
+
 def test_what_only_the_stored_pod_shows(run: Run, tmp_path: Path) -> None:
     """Of a change that no summary has, that there is one."""
     mapping = "{extends: nvidia, place: {labels: {team.example/gpu: 'yes'}}}"

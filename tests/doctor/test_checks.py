@@ -232,6 +232,9 @@ def annotated(name: str, ours: dict[str, str]) -> Object:
     return {"metadata": {**space(name)["metadata"], "annotations": annotations}}
 
 
+ORDERED = annotated("team", {"target": "kai"})
+"""Its pods are to be KAI's."""
+
 BY_HAND = registered(OUTCOME) | {"metadata": {"name": "00-vgpu-webhook"}}
 
 UNREADY = replica("a", "Running", {"name": "webhook", "ready": False, "state": {"running": {}}}, Ready="False")
@@ -395,6 +398,8 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("namespaces", OK, "opted in: team", but(namespaces=[space("team", rollout="0")])),
     ("namespaces", WARNING, "intended effect", but(namespaces=[annotated("team", WRONG)])),
     ("namespaces", WARNING, "intended effect", but(namespaces=[space("team", moed="warn")])),
+    ("namespaces", WARNING, "intended effect", but(namespaces=[ORDERED], outcome=VOLCANO)),
+    ("namespaces", OK, "opted in", but(namespaces=[ORDERED], outcome=KAI)),
     ("namespaces", WARNING, "intended", but(pods={"team": [pod("out", GPU, labels={"vgpu-webhook.io/inject": "false"})]})),
     ("namespaces", WARNING, "intended effect", but(pods={"team": [pod("a", annotations={"vgpu-webhook.io/taget": "x"})]})),
     ("namespaces", WARNING, "intended effect", but(namespaces=[space("kube-system")])),

@@ -270,11 +270,12 @@ def kept_elsewhere(trial: Trial, read: Read) -> bool:
 
 
 def names_in(trial: Trial, read: Read) -> list[str]:
-    """The names of known keys among the resources of a container, without those of 0."""
+    """The names of known keys among the resources of a container, without those of 0: a priority of 0 is the highest."""
     container = next(each for each in all_containers(trial.case.pod) if each["name"] == read.name)
     resources = container.get("resources") or {}
     names = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    return [name for name in names if name_of(name) is not None and asks(resources, name)]
+    counted = (name for name in names if name == "nvidia.com/priority" or asks(resources, name))
+    return [name for name in counted if name_of(name) is not None]
 
 
 def completed(trial: Trial, before: Read) -> list[Amounts] | None:

@@ -243,7 +243,7 @@ def _covered(trial: Trial, container: Json, vendor: str, *, whole: bool) -> Iter
         if vendor == "nvidia" and LOADED in trial.setup.mappings and entry == PRELOAD_FILE:
             continue
         delivered = vendor == "nvidia" and entry["name"] != "vgpu-shim"  # no policy delivers it for others
-        if delivered and path.is_relative_to(FOLDER) and _shimmed(container):
+        if delivered and not whole and path.is_relative_to(FOLDER) and _shimmed(container):
             yield Finding("6 nothing covers the library", f"{container['name']}: {entry}", vendor)
         if not whole and any(path.is_relative_to(folder) for folder in COVERED.get(vendor, ())):
             yield Finding("6 no mount covers what enforces", f"{container['name']}: {entry}", vendor)

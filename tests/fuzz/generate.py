@@ -61,16 +61,23 @@ def case_of(seed: int, number: int) -> Case:
     """The case of this number."""
     draw = Draw((seed << 40) + number)
     setup = draw.whole(0, len(SETUPS) - 1)
-    labels, annotations = _namespace(draw)
+    served = SETUPS[setup].home
+    labels, annotations = _namespace(draw, served)
     user = "" if draw.chance(0.9) else "system:serviceaccount:kube-system:hami-scheduler"
-    pod = _pod(draw)
+    pod = _pod(draw, served)
     misspell(draw, labels, annotations, pod["metadata"])
     belong(draw, pod)
     isolate(draw, pod)
     return Case(setup, labels, annotations, user, pod)
 
 
-def _namespace(draw: Draw) -> tuple[dict[str, str], dict[str, str]]:
+def _target(draw: Draw, served: frozenset[str], names: tuple[str, ...] = NAMES) -> str:
+    """Draws whom an annotation names: where the settings say who is served, mostly one of these."""
+    ours = [name for name in names if name in served]
+    return draw.pick(ours if ours and draw.chance(0.9) else names)
+
+
+def _namespace(draw: Draw, served: frozenset[str]) -> tuple[dict[str, str], dict[str, str]]:
     labels = _treatment(draw)
     annotations: dict[str, str] = {}
     if draw.chance(0.5):
@@ -81,7 +88,7 @@ def _namespace(draw: Draw) -> tuple[dict[str, str], dict[str, str]]:
         annotations[f"{PREFIX}bare-devices"] = draw.pick(("whole", "whole", "share", "Whole"))
     odd = draw.random()
     if odd < 0.1:
-        annotations[f"{PREFIX}target"] = draw.pick(NAMES)
+        annotations[f"{PREFIX}target"] = _target(draw, served)
     elif odd < 0.16:
         annotations[f"{PREFIX}shim"] = draw.pick(("hostPath", "none", "csi"))
     elif odd < 0.2:
@@ -107,7 +114,7 @@ def _treatment(draw: Draw) -> dict[str, str]:
     return labels
 
 
-def _pod(draw: Draw) -> Json:
+def _pod(draw: Draw, served: frozenset[str]) -> Json:
     alike = draw.chance(0.06)
     vendor = draw.pick(NAMES) if draw.chance(0.5 if alike else 0.85) else "nvidia"
     count = draw.pick((2, 2, 3) if alike else (1, 1, 1, 1, 1, 1, 2, 2, 2, 3))
@@ -134,9 +141,11 @@ def _pod(draw: Draw) -> Json:
     if draw.chance(0.3 if vendor in {"kai", "nvfractions"} else 0.005):
         refer(draw, spec, annotations)
     if alike and draw.chance(0.7):
-        annotations[f"{PREFIX}target"] = draw.pick(COUNTED_FOR_THE_POD)
+        annotations[f"{PREFIX}target"] = _target(draw, served, COUNTED_FOR_THE_POD)
     elif draw.chance(0.55):
-        target = draw.pick(NAMES) if draw.chance(0.97) else draw.pick(("nobody", "", "NVIDIA", "mps", "mig-single"))
+        target = (
+            _target(draw, served) if draw.chance(0.97) else draw.pick(("nobody", "", "NVIDIA", "mps", "mig-single"))
+        )
         annotations[f"{PREFIX}target"] = target
     return _whole(draw, spec, labels, annotations)
 

@@ -24,6 +24,13 @@ _DOCUMENTS: Mapping[str, str] = _TABLES["documents"]
 CONFIGURED, COPIED, LOADED, AUDITING = (_DOCUMENTS[name] for name in ("configured", "copied", "loaded", "auditing"))
 NVIDIA_DEFAULTS: Defaults = {"devices": 1, "memory": ("size", 5000 * MIB)}
 BUILT_IN_DEFAULTS: Mapping[str, Defaults] = {"nvidia": NVIDIA_DEFAULTS, "vgpu-manager": {"devices": 1}}
+HAMI = frozenset(
+    {
+        *("iluvatar", "cambricon", "mthreads", "metax", "hygon", "amd", "kunlun", "enflame", "ascend", "neuron"),
+        *("biren", "vastai"),
+    }
+)
+"""Other hardware of HAMi, which serves all of it by one scheduler (its README)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,14 @@ class Setup:
     unit: tuple[int, str] = (MIB, "m")
     largest_device: int | None = None
     largest_node: int | None = None
+
+    @property
+    def home(self) -> frozenset[str]:
+        """Whom the cluster serves; nobody: everybody."""
+        if self.target is None and not self.served:
+            return frozenset()
+        others = HAMI if self.target == "nvidia" else frozenset()
+        return frozenset({self.target or "", *self.served, *self.translate.values(), *others}) - {""}
 
 
 def _setup(row: Mapping[str, Any]) -> Setup:

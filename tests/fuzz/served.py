@@ -6,16 +6,10 @@ from tests.fuzz.amounts import PLAIN, names_in, stays_plain, target_of, whole_co
 from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.names import name_of
 from tests.fuzz.oracle.reading import COUNTS, Read
+from tests.fuzz.policies import HAMI
 from tests.fuzz.trial import Finding, Trial
 
 LOST = "VGW214"
-HAMI = frozenset(
-    {
-        *("iluvatar", "cambricon", "mthreads", "metax", "hygon", "amd", "kunlun", "enflame", "ascend", "neuron"),
-        *("biren", "vastai"),
-    }
-)
-"""Other hardware of HAMi, which serves all of it by one scheduler (its README)."""
 SCHEDULERS = {
     **dict.fromkeys(("volcano", "volcano-legacy", "baidu", "cce"), "volcano"),
     **dict.fromkeys(("kai", "nvfractions"), "kai-scheduler"),
@@ -24,6 +18,8 @@ SCHEDULERS = {
     "vgpu-manager": "vgpu-scheduler",
 }
 """Who brings a scheduler of its own."""
+ALIKE = ({"aliyun", "gpushare"}, {"nvidia", "whole", "mig-single"}, {"timeslicing", "mps"})
+"""Who has all names in common."""
 
 
 def served_findings(trial: Trial) -> Iterator[Finding]:
@@ -46,16 +42,18 @@ def served_findings(trial: Trial) -> Iterator[Finding]:
         ):
             detail = f"{before.name}: {sorted(map(str, told))}"
             yield Finding("13 who loses isolation is told, nobody else", detail, vendor)
+        if target_of(trial, vendor) != vendor and orders_unserved(trial):
+            yield Finding("13 an order for what nothing serves is denied", f"{before.name}: {_orders(trial)}", vendor)
         if after.vendor == vendor and is_unserved(trial, before) and not stays_unserved(trial, before):
             yield Finding("13 what nothing serves is denied", before.name, vendor)
     yield from _schedulers(trial)
 
 
 def _schedulers(trial: Trial) -> Iterator[Finding]:
-    written, home = trial.stored["spec"].get("schedulerName"), _home(trial)
+    written, home = trial.stored["spec"].get("schedulerName"), trial.setup.home
     if not home or written == trial.case.pod["spec"].get("schedulerName"):
         return
-    served = {SCHEDULERS.get(vendor, "default-scheduler") for vendor in (*home, *_orders(trial))}
+    served = {SCHEDULERS.get(vendor, "default-scheduler") for vendor in home}
     if written not in {"default-scheduler", *served}:
         yield Finding("13 no scheduler is written that nobody runs", f"{written}: {sorted(served)}")
 
@@ -75,8 +73,14 @@ def is_isolated(trial: Trial, read: Read) -> bool:
 
 def is_unserved(trial: Trial, read: Read) -> bool:
     """Whether a request stays in keys that nobody says the cluster serves, though somebody says what it does."""
-    vendor, home = read.vendor or "", _home(trial)
-    return bool(home) and vendor not in home and target_of(trial, vendor) == vendor and not _orders(trial)
+    vendor, home = read.vendor or "", trial.setup.home
+    return bool(home) and vendor not in home and target_of(trial, vendor) == vendor
+
+
+def orders_unserved(trial: Trial) -> bool:
+    """Whether the annotation that counts names who is not served; NVIDIA's plain plugin needs nobody who serves it."""
+    home, ordered = trial.setup.home, next(iter(_orders(trial)), "whole")
+    return bool(home) and ordered not in {"whole", *home} and not any(ordered in each and each & home for each in ALIKE)
 
 
 def stays_unserved(trial: Trial, read: Read) -> bool:
@@ -86,10 +90,11 @@ def stays_unserved(trial: Trial, read: Read) -> bool:
         return vendor not in {"mig", "koordinator"}  # a slice of unknown size, a part of an MLU are shares all the same
     if meaning is None:
         return False
-    if not whole_counts(trial) and trial.setup.defaults.get(vendor, {}).keys() & meaning.unset:
-        return False
     amounts, names = meaning.amounts(), names_in(trial, read)
-    if not read.used or all(map(PLAIN.fullmatch, names)):
+    plain = not read.used or all(map(PLAIN.fullmatch, names))
+    if trial.setup.defaults.get(vendor, {}).keys() & meaning.unset and not (plain and whole_counts(trial)):
+        return False
+    if plain:
         return bool(read.used)
     return amounts is not None and amounts.whole and all(_counts(name, vendor) for name in names)
 
@@ -109,6 +114,8 @@ def denied_by_settings(trial: Trial, read: Read) -> bool:
     vendor = read.vendor or ""
     if is_unserved(trial, read):
         return not stays_unserved(trial, read)
+    if target_of(trial, vendor) != vendor and orders_unserved(trial):
+        return True
     moved = target_of(trial, vendor) not in {vendor, "mig", "mig-single"}
     return moved and not _is_ordered(trial, vendor) and (is_isolated(trial, read) or bool(read.refused))
 
@@ -120,12 +127,3 @@ def _is_ordered(trial: Trial, vendor: str) -> bool:
 def _orders(trial: Trial) -> list[str]:
     notes = (trial.case.pod["metadata"].get("annotations") or {}, trial.case.annotations)
     return [str(each[f"{PREFIX}target"]) for each in notes if f"{PREFIX}target" in each]
-
-
-def _home(trial: Trial) -> frozenset[str]:
-    """Whom the cluster serves; nobody: everybody."""
-    setup = trial.setup
-    if setup.target is None and not setup.served:
-        return frozenset()
-    others = HAMI if setup.target == "nvidia" else frozenset()
-    return frozenset({setup.target or "", *setup.served, *setup.translate.values(), *others}) - {""}

@@ -39,3 +39,12 @@ def test_lists_name_no_lists() -> None:
         problems = Problems()
         compile_guards(guard_list.guard, None, problems)
         assert problems.found == []
+
+
+def test_a_guard_may_name_where_a_plugin_mounts() -> None:
+    """Nothing of ours is mounted there then, so every mount of the pod is its own."""
+    delivery = "[{hostPath: {volume: v, path: /lib, mountPath: /opt}}]"
+    document = f"{ACME}shim: {{mode: plugin, limit: plugin, delivery: {delivery}, libraryPath: {{prefix: [/opt]}}}}\n"
+    made = vendor(f"{document}guard:\n- {{mount: /opt, unless: []}}\n").guard
+    assert made.catch("/opt", None, place="mount") is not None
+    assert problems(f"{document.replace('mode: plugin', 'mode: inject')}guard:\n- {{mount: /opt, unless: []}}\n")

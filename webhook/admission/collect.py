@@ -460,7 +460,8 @@ class _Requests(msgspec.Struct):
         """Add a key of the pod to a container that it applies to."""
         key = container.vendor.keys[owner.key_name]
         item = _listed_item(container, self.regular, name, text) if key.listed else text
-        if item is None or (key.written == "items" and not item.strip()):
+        item = item.strip().lower() if item is not None and key.any_case else item
+        if item is None or ((key.written == "items" or key.any_case) and not item.strip()):
             return
         number = 0 if key.kind in {"text", "container"} else _number(container, key, name, item)
         container.add(owner, name, item, number)
@@ -493,8 +494,11 @@ def _number(container: ContainerRequest, key: Key, name: str, text: str) -> Numb
         return container.quantity(key, name, text)
     decimal = key.written == "decimal"
     if (_DECIMAL if decimal else _WHOLE).fullmatch(text) is None:
-        kind = "decimal number: write one such as 0.5" if decimal else f"whole number: {_digits(key, text)}"
-        raise container.deny(Reason.BAD_QUANTITY, f"{name}: {text!r} is not a {kind}")
+        meant = None if decimal else _meant(key, text)
+        kind = "decimal number: write one such as 0.5" if decimal else "whole number: write digits only"
+        if meant is not None and key.unit is not None:
+            kind = f"whole number: write {meant}, for 1 is {bytes_text(key.unit)}"
+        raise container.deny(Reason.BAD_QUANTITY, f"{name}: {text!r} is not a {kind}", instead=instead_of(name, meant))
     return Fraction(text) if decimal else int(text)
 
 
@@ -510,13 +514,12 @@ def _count(container: ContainerRequest, key: Key, name: str, text: str) -> int:
     return len(items) or int(text)
 
 
-def _digits(key: Key, text: str) -> str:
-    """What to write instead of a text that is no whole number; of a size with a unit, its number in that of the key."""
+def _meant(key: Key, text: str) -> int | None:
+    """The number of a size with a unit, in the unit of the key; None for other texts."""
     size = _SIZE.fullmatch(text)
     if size is None or not key.sized or key.unit is None:
-        return "write digits only"
-    number = Fraction(size[1]) * 1024 ** _POWERS[size[2].lower()] / key.unit
-    return f"write {-(-number // 1)}, for 1 is {bytes_text(key.unit)}"
+        return None
+    return -(-Fraction(size[1]) * 1024 ** _POWERS[size[2].lower()] // key.unit)
 
 
 def collect(keys: PodKeys, policy: Policy) -> list[ContainerRequest]:

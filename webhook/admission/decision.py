@@ -351,8 +351,8 @@ class Allocation(Struct, frozen=True):
         return (self.source, self.owner, self.vendor, *([] if self.copy is None else [self.copy]))
 
 
-Unsettled: TypeAlias = tuple[tuple[Slot, Vendor, bool], ...]
-"""Containers that are left alone, each with its vendor; whether what a plain device plugin gives it is a share."""
+Unsettled: TypeAlias = tuple[tuple[Slot, Vendor, bool | None], ...]
+"""Containers left alone, each with its vendor; whether a plain device plugin gives it a share; None: it requests nothing."""
 
 
 class Plan(Struct, eq=False):
@@ -365,7 +365,7 @@ class Plan(Struct, eq=False):
         allocations: the allocation of each requesting container, init containers first.
         left_alone: containers with resources of a vendor, but without an allocation: a count of 0, names that cannot be
             read as a single request, or a form with `leave`. The guard treats them like containers with whole devices, and
-            those with True, which a plain device plugin gives less, like shares.
+            those with True, which a plain device plugin gives less, like shares; those with None request nothing.
         findings: warnings for the user, in order.
         labels, annotations, node_selector: as they will be.
         fields: other fields of the spec by name (``schedulerName``): a value to set, or None to remove a present one.

@@ -229,7 +229,7 @@ def _left_alone(seen: Survey, resolution: PodResult, policy: Policy) -> Unsettle
     """The containers with resources of a vendor that a resolution does not settle."""
     settled = {each.requested.position for each in resolution.settled}
     left = {each.requested.position: each for each in resolution.left}
-    found: list[tuple[Slot, Vendor, bool]] = []
+    found: list[tuple[Slot, Vendor, bool | None]] = []
     if len(settled) == len(seen.keys.containers):
         return ()
     for position, container in enumerate(seen.keys.containers):
@@ -240,7 +240,7 @@ def _left_alone(seen: Survey, resolution: PodResult, policy: Policy) -> Unsettle
             found += [(slot, vendor, unchanged.share) for vendor in vendors]
         elif container.resources and position not in settled:
             owner = policy.resources.owners(next(iter(container.resources)))[0]
-            found.append((slot, policy.vendors[owner.vendor], False))
+            found.append((slot, policy.vendors[owner.vendor], None))
     return tuple(found)
 
 

@@ -59,7 +59,7 @@ def _shares_of(pod: Pod, context: Context, policy: Policy) -> list[Allocation]:
         decision = take_steps(facts, policy, steps)
     plan = steps.plan
     if plan is not None and (plan.allocations or plan.left_alone):
-        left = [_without_request(slot, vendor, share=share) for slot, vendor, share in plan.left_alone]
+        left = [_without_request(slot, vendor, share=bool(share)) for slot, vendor, share in plan.left_alone]
         return [*plan.allocations, *left]
     if not (policy.settings.hide_devices or not decision.allowed or _has_devices(pod)):
         return []

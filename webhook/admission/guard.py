@@ -65,8 +65,7 @@ def guard_pod(plan: Plan) -> None:
         _guard_pod_fields(plan)
     for allocation in plan.allocations:
         _guard_allocation(plan, allocation)
-    for slot, vendor, share in plan.left_alone:
-        _guard_container(plan, slot, vendor, None, share=share)
+    _guard_left(plan)
     if len(plan.slots) > 1:
         _guard_others(plan)
 
@@ -77,11 +76,19 @@ def _guard_allocation(plan: Plan, allocation: Allocation) -> None:
     if slot.container.security_context is not None or b"hostPath" in bytes(plan.pod.spec.volumes):
         _guard_isolation(plan, allocation)
     _guard_container(plan, slot, allocation.vendor, allocation.request, share=share)
-    _show_devices(plan, allocation)
+    _show_devices(plan, slot, allocation.vendor, moved=allocation.moved)
     if allocation.copy is not None:
         _guard_container(plan, slot, allocation.copy, allocation.request, share=share)
     if present(slot.container.env_from):
         _report_env_from(plan, allocation)
+
+
+def _guard_left(plan: Plan) -> None:
+    """Apply the guard to containers that stay in their keys; what hides devices concerns those that request some."""
+    for slot, vendor, share in plan.left_alone:
+        _guard_container(plan, slot, vendor, None, share=bool(share))
+        if share is not None:
+            _show_devices(plan, slot, vendor, moved=False)
 
 
 def _guard_others(plan: Plan) -> None:
@@ -372,13 +379,12 @@ def _guard_variables(
     slot.drop("env", gone)
 
 
-def _show_devices(plan: Plan, allocation: Allocation) -> None:
+def _show_devices(plan: Plan, slot: Slot, vendor: Vendor, *, moved: bool) -> None:
     """Find variables that hide the container's own devices: the kubelet puts the pod's after those of the device plugin.
 
     Another webhook may write them to containers that request nothing in its own keys, before these are translated. If the
-    request is translated, they are removed; otherwise they are the user's, or another webhook's.
+    request is translated (`moved`), they are removed; otherwise they are the user's, or another webhook's.
     """
-    slot, vendor = allocation.slot, allocation.vendor
     if not vendor.guard.rules:
         return
     named: dict[str, list[EnvVar]] = {}
@@ -390,7 +396,7 @@ def _show_devices(plan: Plan, allocation: Allocation) -> None:
         if not vendor.guard.hides(name, value):
             continue  # of several with one name the last counts
         message = f"env {shorten(name)}={value!r} hides the devices that the container requests"
-        if allocation.moved:
+        if moved:
             for _ in entries:
                 _count_stripped(plan)
             slot.drop("env", entries)

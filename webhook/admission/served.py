@@ -5,22 +5,36 @@ A part of a device that the hardware isolates becomes a share that software limi
 
 from webhook import labels
 from webhook.admission.collect import ContainerRequest
-from webhook.admission.overrides import Overrides, override_source
+from webhook.admission.overrides import Origin
 from webhook.admission.settled import Intent
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.denials import LeftAlone
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import Reading, form_of
-from webhook.reasons import Denied, Finding, Reason
+from webhook.reasons import Denied, Finding, Reason, deny
 
 
-def is_served(container: ContainerRequest, overrides: Overrides, policy: Policy) -> bool:
-    """Return whether somebody says that the cluster serves the container's own keys, or nobody says what it serves."""
-    source = container.vendor
-    if container.keys.claimed is not None or override_source(source, overrides, policy) != "itself":
+def is_served(container: ContainerRequest, policy: Policy) -> bool:
+    """Return whether the settings say that the cluster serves the container's own keys, or do not say what it serves."""
+    if container.keys.claimed is not None:
         return True
-    return policy.serves(source, [entry.key for entry in container.all_key_values.values()])
+    return policy.serves(container.vendor, [entry.key for entry in container.all_key_values.values()])
+
+
+def check_ordered(target: Vendor, origin: Origin, policy: Policy) -> None:
+    """Check that an annotation chooses what the cluster serves, or a maker's plain device plugin.
+
+    That anything else runs here only the settings say.
+    """
+    if origin not in {"pod", "namespace"}:
+        return
+    keys = [key for key in target.keys.values() if key.place == "resource"]
+    plain = bool(keys) and target.place.scheduler is None and all(key.plain for key in keys)
+    if not plain and not policy.serves(target, [name.text for key in keys for name in key.spellings]):
+        message = f"the {origin}'s annotation {labels.TARGET} names {target.name}, which nothing here serves"
+        named = {"field": labels.TARGET, "value": target.name}
+        raise deny(Reason.NOT_SERVED, f"{message}: {serving(target, policy)}", **named)
 
 
 def unserved(container: ContainerRequest, policy: Policy) -> Denied:

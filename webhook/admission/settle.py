@@ -20,6 +20,7 @@ from webhook.admission.overrides import (
     target_of,
 )
 from webhook.admission.served import (
+    check_ordered,
     is_served,
     isolates,
     isolates_part,
@@ -47,6 +48,8 @@ def settle(
 ) -> Settled | Unchanged:
     """Settle the request of one container, or leave it unchanged; `without` the namespace's defaults of some dimensions."""
     target, other_family = target_of(container.vendor, overrides, policy)
+    if target is not container.vendor:
+        check_ordered(target, override_source(container.vendor, overrides, policy), policy)
     target = target if target.claim is None else _of_partitions(container, target, policy)
     intent = Intent(container, target, overrides, policy)
     unchanged = _unchanged(intent)
@@ -77,7 +80,7 @@ def _of_partitions(container: ContainerRequest, target: Vendor, policy: Policy) 
 def _unchanged(intent: Intent) -> Unchanged | None:
     """A container that is left unchanged whatever it requests; None for others."""
     container, source, copy = intent.container, intent.container.vendor, intent.container.copy
-    served = not intent.home or is_served(container, intent.overrides, intent.policy)
+    served = not intent.home or is_served(container, intent.policy)
     if not served and (copy is not None or container.other_spellings):
         raise unserved(container, intent.policy)
     if copy is not None and copy.vendor.name in source.allowed_with:

@@ -179,8 +179,9 @@ class _Search(Struct):
                 self.findings += report(place, texts, policy)
         denial = None
         if self.findings:
-            denial = next((each for each in self.findings if each.reason.kind is ReasonKind.DENIAL), None)
-            self.findings = [finding for finding in self.findings if finding is not denial]
+            denials = [each for each in self.findings if each.reason.kind is ReasonKind.DENIAL]
+            self.findings = [finding for finding in self.findings if finding not in denials]
+            denial = _all_at_once(denials) if denials else None
         return Survey(keys, all_slots, self.claims, has_request, tuple(self.findings), denial)
 
     def _container(self, slot: Slot) -> ContainerKeys:
@@ -308,16 +309,28 @@ def _check_length(key: str, value: str, keys_left: int) -> None:
         raise deny(Reason.TOO_MANY, message)
 
 
+def _all_at_once(denials: list[Finding]) -> Finding:
+    """The first denial, which says what the others would, too."""
+    first, *others = denials
+    messages = [first.message]
+    for each in others[:MOST]:
+        known, key = (str(finding.field).removeprefix("limits[").removesuffix("]") for finding in (first, each))
+        where = "" if each.container == first.container else f" in container {each.container}"
+        alike = each.message.replace(key, known, 1) == first.message
+        messages.append(f"so is {key}{where}" if alike else each.message if not where else each.sentence)
+    return replace(first, message="; ".join(messages)) if others else first
+
+
 def _unknown(key: str, slot: Slot, beside: list[str], policy: Policy) -> Finding | None:
     """Report an unknown resource name that is nearly a key, misplaced, or a key of an inactive vendor."""
-    told = _known_elsewhere(key, policy) or _resembling(key, beside, policy)
+    told = _known_elsewhere(key, beside, policy) or _resembling(key, beside, policy)
     return None if told is None else Finding(told[0], told[1], slot.name, f"limits[{key}]")
 
 
-def _known_elsewhere(key: str, policy: Policy) -> tuple[Reason, str] | None:
+def _known_elsewhere(key: str, beside: list[str], policy: Policy) -> tuple[Reason, str] | None:
     """What to say of a name that is a key, but not here, or that another system knows."""
     if key in policy.inactive:
-        return Reason.VENDOR_INACTIVE, _of_inactive(key, policy)
+        return Reason.VENDOR_INACTIVE, _of_inactive(key, beside, policy)
     patterns = (advice for pattern, advice in policy.reported_patterns if pattern.fullmatch(key))
     if advice := policy.reported_names["resource"].get(key) or next(patterns, None):
         return Reason.OTHER_SYSTEM, f"{key} is read by no mapping: {advice}"
@@ -338,17 +351,19 @@ def _resembling(key: str, beside: list[str], policy: Policy) -> tuple[Reason, st
         message = None if beside and _other_name(key, policy) else _like_a_device(key, policy)
         return None if message is None else (Reason.UNKNOWN_KEY, message)
     if near.sure:
-        suggestion = _of_inactive(near.meant, policy) if near.meant in policy.inactive else near.suggestion
+        inactive = near.meant in policy.inactive
+        suggestion = _of_inactive(near.meant, beside, policy) if inactive else near.suggestion
         return Reason.NEAR_MISS, f"{key} is not a known resource; {suggestion}"
     return Reason.UNKNOWN_KEY, f"{key} is not a known resource and was left unchanged; {near.suggestion}"
 
 
-def _of_inactive(key: str, policy: Policy) -> str:
-    """Say of a key of an inactive vendor what the active one reads."""
+def _of_inactive(key: str, beside: list[str], policy: Policy) -> str:
+    """Say of a key of an inactive vendor what the active one reads, perhaps a name `beside` it."""
     owner, name = policy.inactive[key]
     reads = "".join(f", which {active.vendor} reads" for active in policy.resources.owners(name)[:1])
+    instead = f"leave it out beside {name}" if name in beside else f"write {name}"
     return (
-        f"{key} is a key of {owner.vendor}, which is inactive here: write {name}{reads}, or ask the administrator "
+        f"{key} is a key of {owner.vendor}, which is inactive here: {instead}{reads}, or ask the administrator "
         f"to set `owners: {{{name}: {owner.vendor}}}`"
     )
 

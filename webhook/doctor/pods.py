@@ -10,6 +10,7 @@ from webhook.admission.delivery import invalid_kind
 from webhook.admission.eligibility import Mode, enforcement_of
 from webhook.admission.guard import invalid_action
 from webhook.admission.overrides import overrides_of, target_of
+from webhook.admission.served import check_ordered
 from webhook.admission.survey import unread_keys
 from webhook.cluster.client import LIST_SECONDS, ApiError, Object, read_as
 from webhook.cluster.registration.names import carries_name, matched_names_of
@@ -71,7 +72,7 @@ def _invalid_values(space: Namespace, policy: Policy) -> Iterator[str]:
     vendor = next((each for each in policy.in_force if each.claim is None), None)
     if vendor is not None and overrides.namespace_target is not None:
         try:
-            target_of(vendor, overrides, policy)
+            check_ordered(target_of(vendor, overrides, policy)[0], "namespace", policy)
         except Denied as denied:
             yield denied.finding.message
 

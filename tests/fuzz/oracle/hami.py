@@ -270,12 +270,11 @@ def _enpu(keys: Keys, cards: int) -> Meaning:
     """ENPU, ``ascend-device-plugin/internal/server/enpu.go``: exact MiB of one die; cores are limited by fixed-share only."""
     if cards != 1:
         raise Denied("one die")
-    if "memory" in keys.zeros:
-        raise Denied("memory is positive")
-    mib, cores = keys.of("memory"), some_percent(keys.of("core"))
+    mib, cores = keys.of("memory"), some_percent(keys.of("core"))  # 0 is all of it (``enpuQuota``)
     shared = "huawei.com/scheduler.softShareDev.policy"
     given = (keys.annotations.get("huawei.com/enpu-policy"), keys.annotations.get(shared), keys.labels.get(shared))
-    if next(filter(None, given), "elastic") not in ENPU_POLICIES:
+    policies = [policy.strip().lower() for policy in given if policy is not None]
+    if next(filter(None, policies), "elastic") not in ENPU_POLICIES:
         raise Denied("no policy of ENPU")
     whole_chip = mib == ASCEND[keys.variant][-1] or (keys.variant == "310P" and mib in range(21527, 24577))
     memory = None if mib is None else ALL if whole_chip else size(mib, MIB)

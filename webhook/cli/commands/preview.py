@@ -172,7 +172,7 @@ def _data(found: Preview, source: str, checked: Checked) -> dict[str, Any]:
     return {
         "policy": source,
         "pods": [_pod_data(pod) for pod in found.pods],
-        "outcomes": outcomes(found.pods),
+        "outcomes": outcomes(found.counted),
         "effects": found.effects,
         "codes": found.codes,
         "namespaces": found.namespaces,
@@ -192,7 +192,7 @@ def _table(found: Preview, source: str, checked: Checked) -> Iterator[str]:
     if found.pods:
         yield "".join(_row_lines([HEADINGS, *(row for pod in found.pods for row in _rows(pod))]))
     which, others = ("that would change", "others") if found.compared else ("with a GPU request", "without one")
-    yield f"{counted(len(found.pods), 'template')} {which}: {_counts(outcomes(found.pods))}"
+    yield f"{counted(len(found.counted), 'template')} {which}: {_counts(outcomes(found.counted))}"
     yield f"{others}: {found.others}"
     for what, counts in (("effects", found.effects), ("codes", found.codes)):
         if counts:

@@ -49,7 +49,8 @@ class NextPod:
         effects: what that changes for its author; empty for a pod that is stored as sent, or only completed.
         codes: the reason, and the warnings that it would cause.
         text: a line for each container, or why the pod is denied; and warnings that no effect says.
-        listed: whether they request devices, or would be changed or denied.
+        requests: whether they request devices.
+        listed: whether they do, or would cause a warning.
         stored: what would be written, whatever the digest of the policy is; pods of one template may differ in that.
         before: what they are under the policy that another one is compared with.
     """
@@ -60,6 +61,7 @@ class NextPod:
     effects: tuple[Effect, ...]
     codes: tuple[str, ...]
     text: str
+    requests: bool = True
     listed: bool = True
     stored: bytes = field(default=b"", compare=False)
     before: "NextPod | None" = None
@@ -74,6 +76,11 @@ class Preview:
     compared: bool = False
 
     @property
+    def counted(self) -> tuple[NextPod, ...]:
+        """Those that request devices; of a comparison all."""
+        return self.pods if self.compared else tuple(pod for pod in self.pods if pod.requests)
+
+    @property
     def effects(self) -> Mapping[str, int]:
         """The number of templates with each effect, the most frequent first."""
         return dict(Counter(effect for pod in self.pods for effect in pod.effects).most_common())
@@ -86,7 +93,7 @@ class Preview:
     @property
     def namespaces(self) -> Mapping[str, Mapping[str, int]]:
         """The same as `outcomes` for each namespace."""
-        return {space: outcomes(pods) for space, pods in itertools.groupby(self.pods, lambda pod: pod.namespace)}
+        return {space: outcomes(pods) for space, pods in itertools.groupby(self.counted, lambda pod: pod.namespace)}
 
 
 def outcomes(pods: Iterable[NextPod]) -> Mapping[str, int]:
@@ -109,7 +116,7 @@ def next_pods(objects: Iterable[SimulatedObject], policy: Policy) -> Iterator[Ne
 def preview_pods(pods: Sequence[NextPod]) -> Preview:
     """Preview pods: the listed ones, each once, and the number of the others."""
     found = dict.fromkeys(pod for pod in pods if pod.listed)
-    return Preview(tuple(sorted(found, key=_place)), sum(not pod.listed for pod in pods))
+    return Preview(tuple(sorted(found, key=_place)), sum(not (pod.listed and pod.requests) for pod in pods))
 
 
 def compared(pods: Sequence[NextPod], then: Sequence[NextPod]) -> Preview:
@@ -123,7 +130,8 @@ def compared(pods: Sequence[NextPod], then: Sequence[NextPod]) -> Preview:
         before = same_place.pop(0) if same_place else pod
         changed = (before, before.stored) != (pod, pod.stored)
         text = f"{pod.text}; stored otherwise" if before == pod else pod.text
-        found.append(replace(pod, before=before, text=text, listed=True) if changed else replace(pod, listed=False))
+        same = replace(pod, listed=False)
+        found.append(replace(pod, before=before, text=text, requests=True, listed=True) if changed else same)
     return replace(preview_pods(found), compared=True)
 
 
@@ -142,12 +150,13 @@ def _next_pod(pod: Pod, context: Context, title: str, policy: Policy, *, sent: b
     decision = decide(pod, context, policy)
     keys = (requested_key(container, policy) for container in pod.spec.containers or ())
     skipped = decision.reason in SKIPPED and any(keys)
-    requests = bool(decision.vendors or decision.warnings or decision.reason is Reason.LEFT or skipped)
+    requests = bool(decision.vendors or decision.reason is Reason.LEFT or skipped)
     findings = (*decision.warnings, *([] if decision.denial is None else [decision.denial]))
     codes = tuple(dict.fromkeys(finding.reason.code for finding in findings))
     space = context.namespace.name
     if not sent and findings:
-        return NextPod(space, title, "unchanged", (), codes, "; ".join([NOT_SENT, *(each.text for each in findings)]))
+        text = "; ".join([NOT_SENT, *(each.text for each in findings)])
+        return NextPod(space, title, "unchanged", (), codes, text, requests=False)
     if decision.denial is not None:
         return NextPod(space, title, "denied", ("denied",), codes, decision.denial.text)
     changes = bool(decision.patch_json)
@@ -155,7 +164,8 @@ def _next_pod(pod: Pod, context: Context, title: str, policy: Policy, *, sent: b
     text = "; ".join([text, *(each.text for each in decision.warnings if each.reason not in _SAID)])
     outcome: Literal["changed", "unchanged"] = "changed" if changes else "unchanged"
     stored = decision.patch_json.replace(policy.digest.encode(), b"")
-    return NextPod(space, title, outcome, tuple(_effects(decision)), codes, text, listed=requests, stored=stored)
+    listed, effects = requests or bool(decision.warnings), tuple(_effects(decision))
+    return NextPod(space, title, outcome, effects, codes, text, requests, listed, stored)
 
 
 _SAID: Final = frozenset({Reason.DEFAULT_FILLED, Reason.SCHEDULER_SET})

@@ -157,6 +157,7 @@ def simulate(
     decide: DecideOffline = decide,
 ) -> Simulated:
     """Simulate what the cluster would store of these documents; an object that Kubernetes could not read is an error."""
+    policy = _serving(policy, target)
     outcome = Simulated(manifests=manifests)
     documents: list[KubeObject] = []
     namespaces: dict[str, Namespace] = {}
@@ -184,6 +185,15 @@ def simulate(
             outcome.documents.append(needed)
             outcome.single = False
     return outcome
+
+
+def _serving(policy: Policy, target: str | None) -> Policy:
+    """The policy for a target that a command names: who names it says that something serves it."""
+    vendor = None if target is None else policy.vendor_called(target)
+    if vendor is None or not policy.served:
+        return policy
+    served = [*policy.settings.served, vendor.name]
+    return replace(policy, settings=policy.settings.model_copy(update={"served": served}))
 
 
 def _document(obj: KubeObject, outcome: Simulated, options: _Options) -> dict[str, Any] | None:
@@ -503,6 +513,7 @@ def explain_objects(outcome: Simulated, policy: Policy, target: str | None) -> I
     from webhook.explanation.pods import POD_TARGET, explain_pod
 
     known, match = claims_in(outcome.manifests), sent_names(policy)
+    policy = _serving(policy, target)
     pod_target = POD_TARGET if target is None else f"--to {target}"
     for each in outcome.objects:
         told = [note for note in each.notes if not note.startswith(_SKIPPED_NOTE)]  # their reason says so

@@ -205,6 +205,7 @@ class Key(KeyRule):
     borrows: ExactNames | None = told("another vendor's resource name, which means this beside keys of this one")
     in_pods: dict[Short, Long] = told("text key → text with which all containers mean this", {}, max_length=FEW)
     requests: list[Long] = told("of a text in an annotation: the texts that request by themselves", [], max_length=FEW)
+    any_case: bool = told("of a text: capitals and spaces around it do not matter; blank: as if absent", default=False)
     unset: Annotated[int, Field(ge=0, le=MOST)] | None = told("of a capacity: what is written without a limit")
     omitted: Annotated[int, Field(ge=0, le=MOST)] | None = told("of a capacity: what a claim without it gets")
     counted: bool = told("false: a capacity that the driver lacks, and only the shim limits", default=True)
@@ -434,6 +435,8 @@ def _check_place(key: Key, problems: Problems) -> None:
     problems.when((key.kind, key.absent) == ("container", None), (), message, hint)
     requests = key.requests and where != ("annotation", "text")
     problems.when(requests, "requests", "only a text in an annotation requests by itself")
+    cased = key.any_case and where not in {("label", "text"), ("annotation", "text")}
+    problems.when(cased, "anyCase", "only a text in a label or annotation has capitals")
     if key.place != "borrowed":
         hint = "write `borrows` instead of `resource`"
         problems.when(key.in_pods, "inPods", "only a borrowed name has it", hint)
