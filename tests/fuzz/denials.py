@@ -35,7 +35,7 @@ from tests.fuzz.environment import GUARDED, LOADER, SWITCHES
 from tests.fuzz.misspelled import PREFIX, nearly_read
 from tests.fuzz.oracle.claims import names_a_gpu_class
 from tests.fuzz.oracle.expressing import EXPRESSES, Wanted
-from tests.fuzz.oracle.meaning import ALL, Amounts, Meaning
+from tests.fuzz.oracle.meaning import ALL, MOST_DEVICES, Amounts, Meaning
 from tests.fuzz.oracle.names import EXACT, name_of, owner_of
 from tests.fuzz.oracle.reading import Read
 from tests.fuzz.served import denied_by_settings
@@ -440,7 +440,14 @@ def _out_of_isolation(trial: Trial) -> bool:
 
 def _too_large(trial: Trial, denial: Denial) -> bool | None:
     """A request that its vendor rejects, or for more than the settings say that the cluster has."""
-    return True if beyond_the_largest(trial) else _reading(trial, denial)
+    return True if beyond_the_largest(trial) or _absurd(trial) else _reading(trial, denial)
+
+
+def _absurd(trial: Trial) -> bool:
+    """Whether a count that another vendor may borrow is more than any node has: it is denied before that is looked at."""
+    sides = [side for each in all_containers(trial.case.pod) for side in (each.get("resources") or {}).values() if side]
+    texts = [side["nvidia.com/gpu"] for side in sides if isinstance(side, dict) and "nvidia.com/gpu" in side]
+    return any(str(text).isdecimal() and int(text) > MOST_DEVICES for text in texts)
 
 
 JUDGES: Mapping[str, Judge] = {
