@@ -519,7 +519,7 @@ def _meant(key: Key, text: str) -> int | None:
     size = _SIZE.fullmatch(text)
     if size is None or not key.sized or key.unit is None:
         return None
-    return -(-Fraction(size[1]) * 1024 ** _POWERS[size[2].lower()] // key.unit)
+    return int(-(-Fraction(size[1]) * 1024 ** _POWERS[size[2].lower()] // key.unit))
 
 
 def collect(keys: PodKeys, policy: Policy) -> list[ContainerRequest]:

@@ -33,8 +33,8 @@ def check_ordered(target: Vendor, origin: Origin, policy: Policy) -> None:
     plain = bool(keys) and target.place.scheduler is None and all(key.plain for key in keys)
     if not plain and not policy.serves(target, [name.text for key in keys for name in key.spellings]):
         message = f"the {origin}'s annotation {labels.TARGET} names {target.name}, which nothing here serves"
-        named = {"field": labels.TARGET, "value": target.name}
-        raise deny(Reason.NOT_SERVED, f"{message}: {serving(target, policy)}", **named)
+        message = f"{message}: {serving(target, policy)}"
+        raise deny(Reason.NOT_SERVED, message, field=labels.TARGET, value=target.name)
 
 
 def unserved(container: ContainerRequest, policy: Policy) -> Denied:
