@@ -98,13 +98,13 @@ def _next(waiting: Sequence[Item], seen: ClusterReader) -> str:
 
 def _state_of(pod: Item) -> str:
     """Why a pod is not ready, as the kubelet or the scheduler says it."""
-    waiting = [found_at(each, dict, "state", "waiting") or {} for each in _unready(pod)]
     unplaced = pod.condition("PodScheduled")
-    said = [*waiting, unplaced if unplaced.get("status") == "False" else {}, pod.status]
-    why = next((each for each in said if each.get("reason")), {})
+    said = [found_at(each, dict, "state", "waiting") or {} for each in _unready(pod)]
+    said += [unplaced] * (unplaced.get("status") == "False")
+    why = next((each for each in (*said, pod.status) if each.get("reason")), {})
     phase = found_at(pod.status, str, "phase") or "Pending"
-    told = ": ".join(str(each) for each in (phase, why.get("reason"), why.get("message")) if each)
-    return told if why or phase != "Running" else f"{told}, but not ready"
+    told = [phase, *(str(why[each]) for each in ("reason", "message") if why.get(each))]
+    return ": ".join(told) if told != ["Running"] else "Running, but not ready"
 
 
 def _unready(pod: Item) -> list[Object]:
