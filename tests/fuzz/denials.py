@@ -151,6 +151,13 @@ def _reading(trial: Trial, denial: Denial) -> bool | None:
     return not reads or any(read.meaning is not None and read.meaning.amounts() is None for read in reads)
 
 
+def _two_vendors(trial: Trial, denial: Denial) -> bool | None:
+    """Keys of two vendors; two of them take the same resource with their annotations."""
+    of_kai = not {"gpu-fraction", "gpu-memory"}.isdisjoint(trial.keys)
+    fused = any(key.startswith("tensor-fusion.ai/") for key in trial.keys)
+    return True if of_kai and fused else _reading(trial, denial)
+
+
 def _unreported(trial: Trial, denial: Denial) -> bool:
     """A resource that no node reports, in a request that stays in these keys."""
     percent = {"volcano": "volcano.sh/vgpu-memory-percentage", "amd": "amd.com/gpumem-percentage"}
@@ -321,6 +328,8 @@ def _read_differently(trial: Trial, denial: Denial) -> bool | None:
     selector = trial.case.pod["spec"].get("nodeSelector") or {}
     if "metax" in targets and any(key.startswith("metax-tech.com/sgpu-") for key in keys):
         return True
+    if "ascend" in targets and "huawei.com/vnpu-mode" in keys:
+        return True
     return any(key.startswith(HOLDS) or "fraction" in key or "tencent" in key for key in keys) or any(
         "gke" in key for key in selector
     )
@@ -453,6 +462,7 @@ def _absurd(trial: Trial) -> bool:
 JUDGES: Mapping[str, Judge] = {
     **dict.fromkeys(sorted(READING), _reading),
     "VGW303": _too_large,
+    "VGW312": _two_vendors,
     "VGW313": _misspelled,
     "VGW314": _key_of_inactive,
     "VGW316": _reading,

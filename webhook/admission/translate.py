@@ -105,7 +105,9 @@ def _remove_source(settled: Settled) -> None:
                 settled.resources[entry.key] = None
             elif key.place == "annotation":
                 settled.dropped += [entry.key, *(with_twin(key, entry, name) if key.twin is not None else ())]
-            if _is_lost(key, settled.requested.vendor.forms):
+            # Of a ceiling its request says the rest, if it is there.
+            alone = key.ceiling is not None and key.ceiling.of not in container.key_values
+            if alone or _is_lost(key, settled.requested.vendor.forms):
                 means = "selects no devices of" if key.written == "items" else "has no meaning for"
                 message = f"{entry} {means} {target} and was removed"
                 settled.findings.append(Finding(Reason.KEY_NOT_CARRIED, message, name, entry.key, entry.text))
