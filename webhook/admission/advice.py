@@ -13,7 +13,7 @@ from webhook.admission.collect import ContainerRequest
 from webhook.admission.overrides import Overrides, SelectedDevice, defaults_for, device_for, target_of
 from webhook.admission.served import serving
 from webhook.admission.settled import NOT_FILLED, Intent, Settled, spelled_in, with_twin
-from webhook.admission.survey import PodKeys, changed
+from webhook.admission.survey import ContainerKeys, PodKeys, changed
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
@@ -87,10 +87,15 @@ def _plain(intent: Intent, request: Request) -> str | None:
     """The count that requests these whole devices of a plain device plugin; None if it does not, or would be denied."""
     if not (intent.overrides.bare.whole and request.whole and intent.overrides.pod_target is None):
         return None
-    vendors = (each for each in intent.policy.in_force if each.family == intent.target.family)
-    names = (name for vendor in vendors for key in vendor.keys.values() for name in key.plain)
-    plain = next((name for name in names if not name.variables), None)
-    return None if plain is None else f"write {plain.text}: {request.devices} alone for whole devices"
+    plain = next(_plain_names(intent.policy, intent.target.family), None)
+    return None if plain is None else f"write {plain}: {request.devices} alone for whole devices"
+
+
+def _plain_names(policy: Policy, family: str) -> Iterator[str]:
+    """The names of some hardware that plain device plugins serve."""
+    for vendor in policy.in_force:
+        for key in vendor.keys.values() if vendor.family == family else ():
+            yield from (name.text for name in key.plain if not name.variables)
 
 
 def _other_keys(intent: Intent, reading: Reading) -> tuple[str | None, Instead]:
@@ -158,19 +163,18 @@ def _device(intent: Intent, memory: Memory | None) -> str | None:
     """What to configure or select so that the target can express the memory; None if a known device would not help."""
     target, policy, devices = intent.target, intent.policy, intent.overrides.selected
     sized = isinstance(memory, Size)
-    if device_for(target, devices, policy) is not None or not isinstance(memory, Size | Percent):
-        return None
-    if not _expresses_only(target, sized=not sized):
+    known = device_for(target, devices, policy) is not None
+    if known or memory is UNLIMITED or memory is None or not _expresses_only(target, sized=not sized):
         return None
     names = policy.card_labels.get(target.family, ())
     selected = [device for device in devices if device.label in names]
-    known = f"{memory} is a {'percentage' if sized else 'size'} on a known device only"
+    needed = f"{memory} is a {'percentage' if sized else 'size'} on a known device only"
     if not policy.cards or not names:
         keys = "`cards`" if names else "`cards` and `cardLabels`"
         select = f"select one by nodeSelector {' '.join(names[:1])}".rstrip()
-        return f"{known}: ask the administrator to set {keys}, and {select}"
+        return f"{needed}: ask the administrator to set {keys}, and {select}"
     if not selected:
-        return f"{known}: select one of the setting `cards` by nodeSelector {names[0]}"
+        return f"{needed}: select one of the setting `cards` by nodeSelector {names[0]}"
     return _ambiguous(selected)
 
 
@@ -232,13 +236,21 @@ def followed(denial: Finding, keys: PodKeys, denied_for: Callable[[PodKeys], Fin
     next_ = next((each for each in _again(named, instead) if each.container in {None, denial.container}), None)
     if next_ is None or (next_.reason, next_.field) == (denial.reason, denial.field):
         return denial
-    choices = [choice for choice, again in instead if again is None]
-    choices += denial.instead[MAX_FOLLOWED:]
-    choices += [(*choice, *more) for choice, again in instead if again is not None for more in again.instead]
-    return replace(denial, message=f"{denial.message}; even then, {next_.message}", instead=tuple(choices))
+    choices = (*_permitted(instead), *denial.instead[MAX_FOLLOWED:], *_continued(instead))
+    return replace(denial, message=f"{denial.message}; even then, {next_.message}", instead=choices)
 
 
 _Tried = list[tuple[_Choice, Finding | None]]
+
+
+def _permitted(tried: _Tried) -> Iterator[_Choice]:
+    return (choice for choice, again in tried if again is None)
+
+
+def _continued(tried: _Tried) -> Iterator[_Choice]:
+    """The denied choices, each with what may then be written."""
+    for choice, again in tried:
+        yield from () if again is None else ((*choice, *more) for more in again.instead)
 
 
 def _again(named: _Tried, instead: _Tried) -> Iterator[Finding]:
@@ -254,9 +266,12 @@ def _keys_with(keys: PodKeys, container: str | None, choice: Iterable[tuple[str,
         changed(texts, {name: numbers.pop(name) for name in texts if name in numbers})
         for texts in (keys.labels, keys.annotations)
     )
-    written = {name: (text, text) for name, text in numbers.items() if text is not None}
-    containers = []
-    for each in keys.containers:
-        kept = {name: amounts for name, amounts in each.resources.items() if name not in numbers}
-        containers.append(replace(each, resources=kept | written) if each.name == container else each)
+    containers = [_with(each, numbers) if each.name == container else each for each in keys.containers]
     return PodKeys(tuple(containers), labels, annotations, keys.node_selector)
+
+
+def _with(container: ContainerKeys, numbers: Mapping[str, str | None]) -> ContainerKeys:
+    """A container with these numbers of its resources, and (None) without some."""
+    kept = {name: amounts for name, amounts in container.resources.items() if name not in numbers}
+    written = {name: (text, text) for name, text in numbers.items() if text is not None}
+    return replace(container, resources=kept | written)

@@ -4,6 +4,7 @@ Devices are hidden from these, too, in few steps for each container, and without
 pod beyond the bounds has it denied.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -11,7 +12,7 @@ import msgspec
 
 from webhook.admission.claims import counts
 from webhook.admission.decision import Decision, untouched
-from webhook.admission.hide import HIDING, hiding_of
+from webhook.admission.hide import HIDING, Hiding, hiding_of
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
 from webhook.pod import Container, Metadata, OverfullPod, Pod, decode_env, present
@@ -57,13 +58,17 @@ def _requests_by_keys(metadata: Metadata, policy: Policy) -> bool:
 def _requests_resources(containers: Iterable[Container], policy: Policy) -> bool:
     """Whether a container has a key with another number than 0, or there are too many resources to tell."""
     sides = [side for each in containers for side in each.sides if side]
-    every = {name for side in sides for name in side if "/" in name}
+    every = {name for name in itertools.chain(*sides) if "/" in name}
     if len(every) > MAX_NAMES:
         return True
-    hiding = hiding_of(policy) if policy.settings.hide_devices else None
-    known = {name for name in policy.resources.possible(every) if policy.resources.owners(name)}
+    hiding = _hiding(policy)
+    known = {*filter(policy.resources.owners, policy.resources.possible(every))}
     known.update([] if hiding is None else hiding.resources.among(every))
-    return any(counts(number) for side in sides for name, number in side.items() if name in known)
+    return any(counts(side[name]) for side in sides for name in known.intersection(side))
+
+
+def _hiding(policy: Policy) -> Hiding | None:
+    return hiding_of(policy) if policy.settings.hide_devices else None
 
 
 def crowded(pod: Pod, policy: Policy) -> Finding | None:
@@ -78,16 +83,15 @@ def crowded(pod: Pod, policy: Policy) -> Finding | None:
 
 def beyond(excess: Finding, pod: Pod, policy: Policy) -> Decision | None:
     """Return the decision on a pod beyond the bounds that requests nothing; None for one that has to be denied."""
-    hiding = hiding_of(policy) if policy.settings.hide_devices else None
-    spec, metadata = pod.spec, pod.metadata
-    number = len(spec.containers) + len(spec.init_containers or ())
-    if requests_something(pod, policy) or (hiding is not None and number > MAX_HIDDEN):
+    hiding = _hiding(policy)
+    metadata, containers, init = pod.metadata, pod.spec.containers, pod.spec.init_containers or []
+    if requests_something(pod, policy) or (hiding is not None and len(containers) + len(init) > MAX_HIDDEN):
         return None
     if hiding is None or any(hiding.keys.among(texts or ()) for texts in (metadata.labels, metadata.annotations)):
         return untouched(Reason.NO_GPU_KEYS)
     operations = [
-        *_hidden("/spec/containers", spec.containers, hiding.variables),
-        *_hidden("/spec/initContainers", spec.init_containers or (), hiding.variables),
+        *_hidden("/spec/containers", containers, hiding.variables),
+        *_hidden("/spec/initContainers", init, hiding.variables),
     ]
     if not operations:
         return untouched(Reason.NO_GPU_KEYS)

@@ -105,8 +105,8 @@ def _claiming(plan: Plan, slot: Slot, beside: str | None) -> "_Claiming | None":
     """The claim of a container, other devices aside; denied if it is for a GPU beside a request."""
     policy = plan.policy
     claims = [claim for claim in plan.claims[slot.path] if not of_other_devices(claim, policy)]
-    named = (each for each in claims if each.startswith(DEVICE_CLASS))
-    device_class = next((each for each in named if each.removeprefix(DEVICE_CLASS) in policy.device_classes), None)
+    classes = {f"{DEVICE_CLASS}{name}" for name in policy.device_classes}
+    device_class = next((each for each in claims if each in classes), None)
     if beside and device_class and policy.settings.resource_claims == "deny":
         message = (
             f"{beside} beside {shorten(device_class)}: two systems would each allocate a GPU: keep one of them; "
@@ -361,19 +361,15 @@ def write_claims(plan: Plan, wanted: Sequence[WantedClaim]) -> None:
     groups: dict[str, list[WantedClaim]] = {}
     for each in wanted:
         if each.written is not None:
-            template, request = each.written
-            _note(plan, each, template, request)
+            _note(plan, each, *each.written)
         else:
             groups.setdefault(each.together or each.slot.path, []).append(each)
-    adding = {each.slot.path for group in groups.values() for each in _template(plan, group)}
-    taken = {claim.name for claim in plan.pod.spec.resource_claims or ()}
-    # A container may name a claim that is still to be written: its neighbor's.
-    taken.update(claim.name for slot in plan.slots for claim in slot.container.claims)
+    adding = set().union(*[_template(plan, group) for group in groups.values()])
     names: dict[str, str] = {}
     for each in sorted(itertools.chain.from_iterable(groups.values()), key=_ends_first):
-        added = _claim(plan, each, taken, names)
-        path = each.slot.path
-        if each.slot.ends_first and (added or (path in plan.requests and path in adding)):
+        added = _claim(plan, each, names)
+        adds = each.slot.path in plan.requests and each.slot.path in adding
+        if each.slot.ends_first and (added or adds):
             message = "claimed for as long as the pod lives, beside the others' claims: request the same in a container"
             plan.findings.append(Finding(Reason.CLAIM_OF_INIT_CONTAINER, message, each.slot.name))
 
@@ -382,30 +378,34 @@ def _ends_first(wanted: WantedClaim) -> bool:
     return wanted.slot.ends_first
 
 
-def _claim(plan: Plan, wanted: WantedClaim, taken: set[str], names: dict[str, str]) -> bool:
+def _claim(plan: Plan, wanted: WantedClaim, names: dict[str, str]) -> bool:
     """Have a container name its claim; return whether that was added to the pod, and not the one of another container."""
     slot, template, request = wanted.slot, plan.templates[wanted.slot.path], plan.requests.get(wanted.slot.path)
     group, base = (template.name, slot.name) if request is None else (f"{wanted.together}", f"{wanted.together}")
     shared = names.get(group) if request is not None or slot.ends_first else None
-    name = shared or _free(base, taken)
+    name = shared or _free(base, plan)
     slot.claims.append({"name": name, **({"request": request} if request else {})})
     plan.labels[CLAIM] = "true"
     if shared is None:
-        taken.add(name)
         names.setdefault(group, name)
         plan.claims_added.append({"name": name, "resourceClaimTemplateName": template.name})
     return shared is None
 
 
-def _free(base: str, taken: Collection[str]) -> str:
+def _free(base: str, plan: Plan) -> str:
     """A name of a claim that the pod does not have yet."""
+    taken = {claim.name for claim in plan.pod.spec.resource_claims or ()}.union(
+        each["name"] for each in plan.claims_added
+    )
+    # A container may name a claim that is still to be written: its neighbor's.
+    taken.update(claim.name for slot in plan.slots for claim in slot.container.claims)
     name = f"{CLAIM_PREFIX}{base}"[:MAX_CLAIM].rstrip("-")
     numbered = (f"{name[: MAX_CLAIM - 4]}-{number}" for number in itertools.count(2))
     return next(each for each in itertools.chain([name], numbered) if each not in taken)
 
 
-def _template(plan: Plan, group: Sequence[WantedClaim]) -> list[WantedClaim]:
-    """Note the template of a claim, and each container's request in it; return the containers that add a request."""
+def _template(plan: Plan, group: Sequence[WantedClaim]) -> set[str]:
+    """Note the template of a claim, and each container's request in it; return the paths of those that add a request."""
     vendor = group[0].vendor
     adding: list[WantedClaim] = []
     equal: dict[str, int] = {}
@@ -415,11 +415,12 @@ def _template(plan: Plan, group: Sequence[WantedClaim]) -> list[WantedClaim]:
         if found is None:
             adding.append(each)
         equal[each.slot.path] = len(adding) - 1 if found is None else found
-    names = request_names(vendor, [each.request for each in adding])
-    template = template_of(vendor, dict(zip(names, (each.request for each in adding), strict=True)))
+    requests = [each.request for each in adding]
+    names = request_names(vendor, requests)
+    template = template_of(vendor, dict(zip(names, requests, strict=True)))
     for each in group:
         _note(plan, each, template, names[equal[each.slot.path]] if len(names) > 1 else None)
-    return adding
+    return {each.slot.path for each in adding}
 
 
 def _note(plan: Plan, wanted: WantedClaim, template: ClaimTemplate, request: str | None) -> None:

@@ -78,6 +78,10 @@ class ContainerRequest(msgspec.Struct):
         """The same, with those of value 0 and other spellings."""
         return ", ".join(map(str, (*self.all_key_values.values(), *self.other_spellings)))
 
+    def requests_in(self, vendor: Vendor) -> bool:
+        """Return whether it has keys of a vendor."""
+        return self.vendor is vendor or vendor.name in self.beside
+
     @property
     def has_number(self) -> bool:
         """Whether any key of its own has another number than 0."""
@@ -365,11 +369,7 @@ class _Requests(msgspec.Struct):
 
     def _positions(self, vendor: Vendor, entries: Iterable[_PodEntry]) -> list[int]:
         """The containers that a vendor's labels and annotations apply to; a count alone applies to none."""
-        positions = {
-            position
-            for position, container in self.found.items()
-            if container.vendor is vendor or vendor.name in container.beside
-        }
+        positions = {position for position, container in self.found.items() if container.requests_in(vendor)}
         named: dict[str, str] = {}
         has_amount = False
         for owner, name, text in entries:
@@ -379,8 +379,8 @@ class _Requests(msgspec.Struct):
                 positions.update([position] if key.makes_request else [])
             elif key.kind == "container":
                 named |= {container.strip(): name for container in text.split(",")}
-            else:
-                has_amount = has_amount or _is_amount(key, text)
+            elif _is_amount(key, text):
+                has_amount = True
         requests = has_amount and vendor.annotation_keys
         lending = self._lending(vendor) if requests or _lends(vendor, entries) else []
         if requests or lending:
@@ -418,7 +418,7 @@ class _Requests(msgspec.Struct):
                 f"add the annotation {key.spellings[0].text}"
             )
             raise deny(Reason.NO_SUCH_CONTAINER, message)
-        return [self.named[name] for name in self.regular[:1]]
+        return [*map(self.named.__getitem__, self.regular[:1])]
 
     def _join_copies(self, applies_to: dict[str, list[int]], by_vendor: Mapping[str, list[_PodEntry]]) -> None:
         """Apply a vendor's keys where their copy applies, in another vendor's keys, if they do not name a container."""
@@ -441,7 +441,7 @@ class _Requests(msgspec.Struct):
     def _borrow(self, position: int, vendor: Vendor) -> None:
         """Read a container's resources as borrowed keys of a vendor, if it has no others but zeros."""
         container = self.found.get(position)
-        if container is None or container.vendor is vendor or vendor.name in container.beside:
+        if container is None or container.requests_in(vendor):
             return
         others = {each.vendor.name: each for each in (container, *container.beside.values())}
         numbered = [(each, entry) for each in others.values() for entry in each.key_values.values() if entry.number]
@@ -530,7 +530,7 @@ def collect(keys: PodKeys, policy: Policy) -> list[ContainerRequest]:
             requests.add_resources(position, container)
         if container.claimed is not None:
             requests.add_claim(position, container.claimed)
-    if keys.labels or keys.annotations or keys.node_selector:
+    if keys.of_pod:
         requests.add_pod_keys()
     found = [*filter(None, [_requesting(requests.found[position]) for position in sorted(requests.found)])]
     if len(found) > 1:

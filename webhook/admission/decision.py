@@ -191,30 +191,38 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
     paths = [raw for each in containers for raw in paths_in(each)]
     mounts = whole or policy.marks_of_mounts.among(b"".join([spec.volumes, *paths]))
     reduced = _reduced(containers, resources, policy, whole=whole, mounts=mounts)
-    first = 0 if init is None else len(init)
-    affinity, gates = _belongings(spec, policy)
     facts = Pod(
         metadata if metadata is NO_METADATA else Metadata(labels=labels, annotations=annotations),
-        PodSpec(
-            reduced[first:],
-            None if init is None else reduced[:first],
-            spec.volumes if mounts else _emptied(spec.volumes),
-            spec.scheduler_name,
-            spec.runtime_class_name,
-            spec.node_name,
-            selector,
-            spec.tolerations,
-            affinity,
-            None,
-            spec.resource_claims,
-            gates,
-            spec.host_pid,
-            spec.host_ipc,
-            spec.share_process_namespace,
-        ),
+        _reduced_spec(spec, reduced, selector, policy, mounts=mounts),
     )
     around = Context(context.namespace.decisive, context.pod_security_default, context.user, context.image_volumes)
     return Facts(facts, around, _key(facts, around))
+
+
+def _reduced_spec(
+    spec: PodSpec, reduced: list[Container], selector: dict[str, str] | None, policy: Policy, *, mounts: bool
+) -> PodSpec:
+    """A spec with what can matter."""
+    init = spec.init_containers
+    first = 0 if init is None else len(init)
+    affinity, gates = _belongings(spec, policy)
+    return PodSpec(
+        reduced[first:],
+        None if init is None else reduced[:first],
+        spec.volumes if mounts else _emptied(spec.volumes),
+        spec.scheduler_name,
+        spec.runtime_class_name,
+        spec.node_name,
+        selector,
+        spec.tolerations,
+        affinity,
+        None,
+        spec.resource_claims,
+        gates,
+        spec.host_pid,
+        spec.host_ipc,
+        spec.share_process_namespace,
+    )
 
 
 def _requests(resources: Resources | None) -> bool:
@@ -429,6 +437,11 @@ class Plan(Struct, eq=False):
             for volume in self.decoded_volumes:
                 self.by_name.setdefault(volume.name, []).append(volume)
         return self.decoded_volumes
+
+    @property
+    def objects(self) -> tuple[ClaimTemplate, ...]:
+        """The templates of all claims, each once."""
+        return tuple({each.name: each for each in self.templates.values()}.values()) if self.templates else ()
 
     def volumes_called(self, name: str) -> list[Volume]:
         """Return the volumes of a name: several, if the pod is not valid."""

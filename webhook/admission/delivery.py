@@ -201,6 +201,11 @@ def _add_installer(
     if (problem := _no_installer(found, installer, delivery)) is not None:
         message = f"container {found.name} {problem}; rename the pod's own"
         raise deny(Reason.COLLISION, message, container=found.name, field="name")
+    _check_order(found, delivery, delivered)
+
+
+def _check_order(found: Slot, delivery: Delivery, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
+    """Check that the library is there before the first container that needs it."""
     earlier = next((slot for slot, other in delivered if other is delivery and slot.kind == found.kind), None)
     if earlier is not None and earlier.position < found.position:
         message = f"it needs the library that the init container {found.name} brings: put it after that one"
@@ -308,20 +313,20 @@ def check_node_folders(plan: Plan) -> None:
     if not folders or b"hostPath" not in bytes(plan.pod.spec.volumes):
         return
     for slot in plan.slots:
-        for mount in [mount for mount in slot.mounts if not mount.read_only]:
-            for path in _node_paths(plan, mount):
-                if any(inside(path, folder) or inside(folder, path.rstrip("/")) for folder in folders):
-                    where = f"the mount of the node's {shorten(path, 100)}, by which shims reach pods"
-                    message = f"{where}, is writable: remove it, or set readOnly: true"
-                    field = f"volumeMounts[{mount.mount_path}]"
-                    raise deny(Reason.COLLISION, message, container=slot.name, field=field)
+        for mount, path in _writable(plan, slot):
+            if any(inside(path, folder) or inside(folder, path.rstrip("/")) for folder in folders):
+                where = f"the mount of the node's {shorten(path, 100)}, by which shims reach pods"
+                message = f"{where}, is writable: remove it, or set readOnly: true"
+                field = f"volumeMounts[{mount.mount_path}]"
+                raise deny(Reason.COLLISION, message, container=slot.name, field=field)
 
 
-def _node_paths(plan: Plan, mount: VolumeMount) -> Iterator[str]:
-    """The paths of the node that a mount shows: several, if the pod is not valid."""
-    for volume in plan.volumes_called(mount.name):
-        if volume.host_path is not None:
-            yield clean_path(f"{volume.host_path.path}/{mount.sub_path or ''}")
+def _writable(plan: Plan, slot: Slot) -> Iterator[tuple[VolumeMount, str]]:
+    """The mounts through which a container writes to the node, with their paths there: several, if the pod is not valid."""
+    for mount in slot.mounts:
+        for volume in () if mount.read_only else plan.volumes_called(mount.name):
+            if volume.host_path is not None:
+                yield mount, clean_path(f"{volume.host_path.path}/{mount.sub_path or ''}")
 
 
 def _mounted(slot: Slot, entry: PodEntry, delivery: Delivery) -> bool:

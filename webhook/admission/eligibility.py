@@ -197,8 +197,8 @@ def exceeded(pod: Pod, policy: Policy, *, few: bool) -> Finding | None:
     spec, metadata = pod.spec, pod.metadata
     containers = spec.containers if spec.init_containers is None else [*spec.init_containers, *spec.containers]
     sides = [side for each in containers for side in each.sides if side]
-    keys = [*(metadata.labels or ()), *(metadata.annotations or ()), *(spec.node_selector or ())]
-    longest = max(chain(keys, *sides), key=len, default="")
+    maps = filter(None, (metadata.labels, metadata.annotations, spec.node_selector))
+    longest = max(chain(*maps, *sides), key=len, default="")
     if len(longest) > MAX_KEY:  # patterns search all of it
         return _finding(
             f"a key of the pod has {len(longest)} characters, more than the limit of {MAX_KEY}", longest[:40]

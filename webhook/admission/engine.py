@@ -1,5 +1,6 @@
 """One pod → one decision: the sequence of steps."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -126,21 +127,22 @@ def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Deci
         return denied(denial.finding, seen.findings)
     steps.resolution = resolution
     left_alone = _left_alone(seen, resolution, policy)
-    acts = bool(resolution.settled) or any(_matters(slot, vendor, seen, policy) for slot, vendor, _ in left_alone)
+    acts = bool(resolution.settled) or _matters(left_alone, seen, policy)
     seen = _counted(seen, pod, resolution, policy)
-    if not acts and not hides:
-        found = (*seen.findings, *resolution.findings)
-        return untouched(nothing_requested(pod, seen.claims, left=bool(resolution.left)), found)
-    steps.plan = _plan(facts, policy, seen, resolution, left_alone)
-    return _applied(steps.plan, resolution, acts=acts)
+    if acts or hides:
+        steps.plan = _plan(facts, policy, seen, resolution, left_alone)
+        return _applied(steps.plan, resolution, acts=acts)
+    found = (*seen.findings, *resolution.findings)
+    return untouched(nothing_requested(pod, seen.claims, left=bool(resolution.left)), found)
 
 
-def _matters(slot: Slot, vendor: Vendor, seen: Survey, policy: Policy) -> bool:
+def _matters(left_alone: Unsettled, seen: Survey, policy: Policy) -> bool:
     """Whether the guard or a claim may concern a container that is left alone."""
-    return (
+    return any(
         policy.watched_variables.among(slot.container.env)
         or slot.path in seen.claims
         or has_mark(b"".join(paths_in(slot.container)), vendor.guard.marks)
+        for slot, vendor, _ in left_alone
     )
 
 
@@ -200,13 +202,17 @@ def _decision(plan: Plan, resolution: PodResult) -> Decision:
         allowed=True,
         reason=Reason.CHANGED if operations else Reason.ALREADY_RIGHT,
         patch_json=_encode(operations) if operations else b"",
-        warnings=tuple([finding for finding in findings if not finding.note]),
-        notes=tuple([finding for finding in findings if finding.note]),
-        objects=tuple({each.name: each for each in plan.templates.values()}.values()) if plan.templates else (),
+        warnings=tuple(itertools.filterfalse(_noted, findings)),
+        notes=tuple(filter(_noted, findings)),
+        objects=plan.objects,
         status_json=text,
         audit={**audit, **reasons_of(findings)},
         vendors=resolution.vendor_names,
     )
+
+
+def _noted(finding: Finding) -> bool:
+    return finding.note
 
 
 def _plan(facts: Facts, policy: Policy, seen: Survey, resolution: PodResult, left_alone: Unsettled) -> Plan:
@@ -235,9 +241,8 @@ def _left_alone(seen: Survey, resolution: PodResult, policy: Policy) -> Unsettle
     for position, container in enumerate(seen.keys.containers):
         slot, unchanged = seen.slots[position], left.get(position)
         if unchanged is not None:
-            requested = unchanged.requested
-            vendors = [each.vendor for each in (requested, requested.copy) if each is not None]
-            found += [(slot, vendor, unchanged.share) for vendor in vendors]
+            requesting = filter(None, (unchanged.requested, unchanged.requested.copy))
+            found += [(slot, each.vendor, unchanged.share) for each in requesting]
         elif container.resources and position not in settled:
             owner = policy.resources.owners(next(iter(container.resources)))[0]
             found.append((slot, policy.vendors[owner.vendor], None))

@@ -98,12 +98,12 @@ def _guard_others(plan: Plan) -> None:
     and its plugin takes the number of a part for that of a container.
     """
     shares = [each for each in plan.allocations if not each.request.whole]
-    vendors = dict.fromkeys(vendor for each in shares for vendor in (each.vendor, each.copy) if vendor is not None)
     served = {each.slot.path for each in shares}
     others = [slot for slot in plan.slots if slot.path not in served]
-    for vendor in [vendor for vendor in vendors if vendor.guard.anywhere]:
-        for slot in others:
-            if has_mark(bytes(slot.container.env), vendor.guard.anywhere):
+    for vendor in dict.fromkeys(vendor for each in shares for vendor in (each.vendor, each.copy)):
+        marks = vendor.guard.anywhere if vendor is not None else ()
+        for slot in others if marks else ():
+            if vendor is not None and has_mark(bytes(slot.container.env), marks):
                 _guard_variables(plan, slot, vendor, None, share=True, other=True)
 
 

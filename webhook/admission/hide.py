@@ -4,7 +4,7 @@ The setting `hideDevices` switches it on. What it wrote is in the status, so tha
 called later makes the container request a device.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -101,12 +101,21 @@ def _hiding(policy: Policy) -> Hiding | None:
         return None
     # The runtimes of several makers may read one variable.
     families |= {vendor.family for vendor in policy.in_force if not variables.keys().isdisjoint(_variables([vendor]))}
-    vendors = [vendor for vendor in policy.vendors.values() if vendor.family in {*families, "any"}]
+    return _requesting({*families, "any"}, variables, policy)
+
+
+def _requesting(families: Collection[str], variables: Mapping[str, str], policy: Policy) -> Hiding:
+    """What requests devices of some hardware, which these variables hide."""
+    vendors = [vendor for vendor in policy.vendors.values() if vendor.family in families]
     named = list(_names(vendors))
-    resources = [(gives, name) for place, gives, name in named if place == "resource"]
-    idle = {name for _, name in resources}.difference([name for gives, name in resources if gives])
+    idle = _idle([(gives, name) for place, gives, name in named if place == "resource"])
     keys = {name for place, gives, name in named if place != "resource" and gives}
     return Hiding(variables, NameSet.of(_let_through(vendors)), NameSet.of(idle), NameSet.of(keys))
+
+
+def _idle(resources: Iterable[tuple[bool, str]]) -> set[str]:
+    """The names that give no device, in whatever mapping."""
+    return {name for _, name in resources}.difference([name for gives, name in resources if gives])
 
 
 def _served_families(policy: Policy) -> set[str]:

@@ -89,15 +89,22 @@ def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decisi
     if not (newer.allowed and older.allowed):  # nobody has looked at the marks, or not at all of them
         changed += _marks(old, new, context.user, policy)
     field = next((field for field in changed if _differs(field, old, new)), None)
-    if field is not None:
-        message = (
-            f"{field} belongs to a scheduler, and {context.user or 'its user'} may not change it: leave it, "
-            "or list that user under `ownedBy` of the mapping"
-        )
-        return denied(Finding(Reason.OWNED_CHANGED, message, field=field))
-    # What is denied in the stored pod, too, is no fault of the update.
+    return _owned(field, context.user) if field is not None else _late(newer, older, context.user, policy)
+
+
+def _owned(field: str, user: str) -> Decision:
+    """The denial of a change of what only a scheduler may write."""
+    message = (
+        f"{field} belongs to a scheduler, and {user or 'its user'} may not change it: leave it, "
+        "or list that user under `ownedBy` of the mapping"
+    )
+    return denied(Finding(Reason.OWNED_CHANGED, message, field=field))
+
+
+def _late(newer: Decision, older: Decision, user: str, policy: Policy) -> Decision:
+    """The denial of an update by what is denied in the new pod: what is in the stored pod, too, is no fault of it."""
     late = None if newer.allowed or newer.denial == older.denial else newer.denial
-    owns_something = any(context.user in vendor.owned_by for vendor in policy.vendors.values())
+    owns_something = any(user in vendor.owned_by for vendor in policy.vendors.values())
     return _ALLOWED[Reason.ALREADY_RIGHT] if late is None or owns_something else denied(late)
 
 
@@ -109,14 +116,12 @@ def _stripped(decision: Decision) -> list[str]:
 
 def _marks(old: Pod, new: Pod, user: str, policy: Policy) -> list[str]:
     """The labels and annotations of two pods that only schedulers may write, and not this user."""
-    owned = [(vendor.owned, user in vendor.owned_by) for vendor in policy.in_force]
     found: list[str] = []
     for what in ("labels", "annotations"):
         keys = {key for pod in (old, new) for key in getattr(pod.metadata, what) or ()}
-        marks = {
-            own: {key for each, is_own in owned if is_own is own for key in getattr(each, what).among(keys)}
-            for own in (True, False)
-        }
+        marks: dict[bool, set[str]] = {True: set(), False: set()}
+        for vendor in policy.in_force:
+            marks[user in vendor.owned_by].update(getattr(vendor.owned, what).among(keys))
         found += (f"metadata.{what}[{key}]" for key in sorted(marks[False] - marks[True]))
     return found
 

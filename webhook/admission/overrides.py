@@ -258,10 +258,9 @@ def target_of(vendor: Vendor, overrides: Overrides, policy: Policy) -> tuple[Ven
     if vendor.claim is not None:  # what is claimed already stays so
         return vendor, None
     match override_source(vendor, overrides, policy):
-        case "pod" as origin:
-            return _annotated(vendor, overrides.pod_target or "", origin, policy)
-        case "namespace" as origin:
-            return _annotated(vendor, overrides.namespace_target or "", origin, policy)
+        case "pod" | "namespace" as origin:
+            named = overrides.namespace_target if overrides.pod_target is None else overrides.pod_target
+            return _annotated(vendor, f"{named}", origin, policy)
         case "mapping":
             target = policy.vendors[vendor.translate_to or ""]
             return target, _other_family(vendor, target)

@@ -22,6 +22,7 @@ from webhook.admission.whole import or_whole
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.schema import Place, PlacedIn
 from webhook.mapping.model.vendor import Vendor, system_names
+from webhook.patch import Slot
 from webhook.pod import (
     ConfigMapReference,
     EnvVar,
@@ -97,11 +98,7 @@ def _drop(plan: Plan, prefix: str) -> None:
     """Remove references to ConfigMaps whose names have a prefix."""
     dropped = 0
     for slot in plan.slots:
-        env = [each for each in slot.env if _of_config_map(each, prefix)]
-        env_from = [each for each in slot.env_from if _refers(each.config_map_ref, prefix)]
-        slot.drop("env", env)
-        slot.drop("envFrom", env_from)
-        dropped += len(env) + len(env_from)
+        dropped += _drop_variables(slot, prefix)
     before = plan.volumes if plan.volumes_kept is None else plan.volumes_kept
     kept = [each for each in before if not _refers(each.config_map, prefix)]
     if len(kept) < len(before):
@@ -110,6 +107,15 @@ def _drop(plan: Plan, prefix: str) -> None:
     if dropped > MAX_REFERENCES:
         message = f"{dropped} references to ConfigMaps {prefix}* have to be removed: remove them from the manifest"
         raise deny(Reason.TOO_MANY, message)
+
+
+def _drop_variables(slot: Slot, prefix: str) -> int:
+    """Remove a container's references to ConfigMaps, and return how many they are."""
+    env = [each for each in slot.env if _of_config_map(each, prefix)]
+    env_from = [each for each in slot.env_from if _refers(each.config_map_ref, prefix)]
+    slot.drop("env", env)
+    slot.drop("envFrom", env_from)
+    return len(env) + len(env_from)
 
 
 def _refers(reference: ConfigMapReference | None, prefix: str) -> bool:
@@ -397,8 +403,11 @@ def _belongings(plan: Plan, sources: Collection[Vendor]) -> Iterator[str]:
 def _carried(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield the names that a pod carries and keeps, each with its place; of nodes also with their values."""
     spec, metadata = plan.pod.spec, plan.pod.metadata
-    yield from (("label", key) for key in filter(plan.labels.__contains__, metadata.labels or ()))
-    yield from (("annotation", key) for key in filter(plan.annotations.__contains__, metadata.annotations or ()))
+    for place, sent, kept in (
+        ("label", metadata.labels, plan.labels),
+        ("annotation", metadata.annotations, plan.annotations),
+    ):
+        yield from ((place, key) for key in filter(kept.__contains__, sent or ()))
     for key, value in (spec.node_selector or {}).items():
         yield from (("nodeSelector", key), ("nodeSelector", f"{key}={value}"))
     yield from (("node affinity", name) for name in _in_affinity(spec.affinity))

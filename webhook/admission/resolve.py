@@ -95,13 +95,18 @@ def _fewer_defaults(results: Sequence[Settled | Unchanged]) -> Iterator[_Without
     """Yield what to leave out: first of containers that write keys of the whole pod, then of all."""
     settled = [result for result in results if isinstance(result, Settled)]
     writing = [container for container in settled if container.keys]
-    for group in (writing, settled) if len(writing) < len(settled) else (settled,):
-        defaults = {each.requested.position: _of_namespace(each) for each in group}
-        every = {dimension for dimensions in defaults.values() for dimension in dimensions}
-        for applied in fewer(dict.fromkeys(every)):
-            without = {position: dimensions - applied.keys() for position, dimensions in defaults.items()}
-            if any(without.values()):
-                yield without
+    yield from _fewer_of(writing) if len(writing) < len(settled) else ()
+    yield from _fewer_of(settled)
+
+
+def _fewer_of(group: Sequence[Settled]) -> Iterator[_Without]:
+    """Yield what some containers leave out, less and less of the namespace's defaults."""
+    defaults = {each.requested.position: _of_namespace(each) for each in group}
+    every = {dimension for dimensions in defaults.values() for dimension in dimensions}
+    for applied in fewer(dict.fromkeys(every)):
+        without = {position: dimensions - applied.keys() for position, dimensions in defaults.items()}
+        if any(without.values()):
+            yield without
 
 
 def _of_namespace(container: Settled) -> set[Dimension]:
@@ -146,7 +151,7 @@ def _checked(results: Sequence[Settled | Unchanged], keys: PodKeys, overrides: O
 
 def _read_already(first: PodResult, keys: PodKeys, overrides: Overrides, policy: Policy) -> bool:
     """Whether translating has already read what a second pass would read: each container's new keys alone, nothing else."""
-    if first.left or first.labels or first.annotations or keys.labels or keys.annotations or keys.node_selector:
+    if first.left or first.labels or first.annotations or keys.of_pod:
         return False
     several = len(first.settled) > 1
     return all(

@@ -56,8 +56,7 @@ def settle(
     if unchanged is not None:
         return unchanged
     namespace = {} if container.keys.claimed is not None else overrides.defaults
-    if without:
-        namespace = {dimension: default for dimension, default in namespace.items() if dimension not in without}
+    namespace = {dimension: default for dimension, default in namespace.items() if dimension not in without}
     try:
         settled = _with_most_defaults(intent, namespace) if intent.home else _away(intent, namespace)
     except LeftAlone as left:
@@ -85,15 +84,19 @@ def _unchanged(intent: Intent) -> Unchanged | None:
         raise unserved(container, intent.policy)
     if copy is not None and copy.vendor.name in source.allowed_with:
         return Unchanged(container, source.allowed_with[copy.vendor.name], placed=True)
-    if container.other_spellings or several_bindings(container):
-        if intent.by_settings and isolates_part(container, intent.policy):
-            raise isolation_denied(intent)
+    if several_bindings(container):
         return left_several(intent)
     if copy is not None:
         _check_copy(container, copy, intent.policy)
     if not intent.home:
         _check_ceilings(container)
-    unchanged = _whole_devices(intent) if intent.overrides.bare.whole and container.plain else None
+    return _left_to_others(intent, served=served)
+
+
+def _left_to_others(intent: Intent, *, served: bool) -> Unchanged | None:
+    """A container of whole devices, or of what the cluster does not serve, that another system may serve."""
+    whole = intent.overrides.bare.whole and intent.container.plain
+    unchanged = _whole_devices(intent) if whole else None
     if unchanged is None and not served:
         unchanged = _left_unserved(intent)
     return None if unchanged is None else _with_count(unchanged, intent.policy)
@@ -109,10 +112,10 @@ def _with_count(unchanged: Unchanged, policy: Policy) -> Unchanged:
 
 
 def several_bindings(container: ContainerRequest) -> bool:
-    """Return whether its keys name different hardware, or different sizes by one kind of name."""
+    """Return whether its keys name different hardware or sizes, or one has several spellings."""
     keys = container.vendor.keys
-    if not container.vendor.variables:
-        return False
+    if container.other_spellings or not container.vendor.variables:
+        return bool(container.other_spellings)
     bindings = {entry.binding for entry in container.all_key_values.values() if keys[entry.key_name].variables}
     return len(bindings) > 1
 
@@ -120,15 +123,22 @@ def several_bindings(container: ContainerRequest) -> bool:
 def left_several(intent: Intent) -> Unchanged:
     """Leave several sizes in one container (MIG slices) unchanged; deny other keys with several bindings."""
     container, source = intent.container, intent.container.vendor
+    if intent.by_settings and isolates_part(container, intent.policy):
+        raise isolation_denied(intent)
+    _check_spellings(container)
+    if container.other_spellings and intent.home and any(variable.rows for variable in source.variables.values()):
+        return Unchanged(container, "several names in one container, which only its plugin can tell apart")
+    message = f"{container.every_shown}: the keys of one container must name the same model or chip"
+    raise container.deny(Reason.SPELLINGS_DIFFER, message)
+
+
+def _check_spellings(container: ContainerRequest) -> None:
+    """Deny two spellings of one key."""
     for other in container.other_spellings:
         first = container.all_key_values[other.key_name]
         if first.binding == other.binding or not (first.binding and other.binding):
             message = f"{first} and {other} are two spellings of one key: keep one"
             raise container.deny(Reason.SPELLINGS_DIFFER, message, other)
-    if container.other_spellings and intent.home and any(variable.rows for variable in source.variables.values()):
-        return Unchanged(container, "several names in one container, which only its plugin can tell apart")
-    message = f"{container.every_shown}: the keys of one container must name the same model or chip"
-    raise container.deny(Reason.SPELLINGS_DIFFER, message)
 
 
 def _check_copy(container: ContainerRequest, copy: ContainerRequest, policy: Policy) -> None:
@@ -275,9 +285,8 @@ def _with_most_defaults(intent: Intent, namespace: _Namespace) -> Settled:
             continue
         changed = _changed(intent, settled) if applied else None
         if changed is None:
-            for dimension, default in namespace.items():
-                if dimension not in applied:
-                    _report_not_applied(settled, dimension, default, why)
+            for dimension in [dimension for dimension in namespace if dimension not in applied]:
+                _report_not_applied(settled, dimension, namespace[dimension], why)
             return settled
         why = why or changed
     assert denial is not None  # noqa: S101  (without the namespace's defaults nothing is changed by them)
@@ -330,20 +339,23 @@ def _settled(intent: Intent, namespace: _Namespace) -> Settled:
 
 def perhaps_counted(container: ContainerRequest, target: Vendor) -> str | None:
     """Return an unknown name that may be the device count, if no known key is."""
-    vendor = container.vendor
-    counts = [vendor.keys[name] for name in vendor.by_dimension["devices"]] if container.keys.perhaps else []
-    if any(key.name in container.key_values for key in counts):
+    keys = container.vendor.keys
+    counts = container.vendor.by_dimension["devices"]
+    if not container.keys.perhaps or not container.key_values.keys().isdisjoint(counts):
         return None
-    names = [key for key in counts if key.other_names is not None]
-    for name in container.keys.perhaps:
-        key = next((key for key in names if key.other_names and key.other_names.fullmatch(name)), None)
-        if key is not None and target is not vendor:
-            message = f"{name} may be this cluster's name for the device count: add it to the names of the key"
-            how = f"{key.name!r} with `extends: {vendor.name}`, or write {key.spellings[0].text}"
-            raise container.deny(Reason.DIMENSION_MISSING, f"{message} {how}")
-        if key is not None:
-            return name
-    return None
+    patterns = [(keys[name], keys[name].other_names) for name in counts]
+    found = (
+        (key, name)
+        for name in container.keys.perhaps
+        for key, pattern in patterns
+        if pattern is not None and pattern.fullmatch(name)
+    )
+    key, counted = next(found, (None, None))
+    if key is not None and target is not container.vendor:
+        message = f"{counted} may be this cluster's name for the device count: add it to the names of the key"
+        how = f"{key.name!r} with `extends: {container.vendor.name}`, or write {key.spellings[0].text}"
+        raise container.deny(Reason.DIMENSION_MISSING, f"{message} {how}")
+    return counted
 
 
 def _kept(intent: Intent, reading: Reading) -> Settled:

@@ -107,7 +107,7 @@ def named_row(container: ContainerRequest, target: Vendor) -> Binding:
     bound = [pair for entry in container.key_values.values() for pair in entry.binding]
     bound += [(variable.name, name) for variable in variables if variable.everywhere for name in variable.write]
     rows = {(name, value) for name, variable in target.variables.items() for value in variable.rows}
-    return tuple(pair for pair in bound[:1] if pair in rows)
+    return tuple(bound[:1]) if rows.issuperset(bound[:1]) else ()
 
 
 class Settled(Struct):

@@ -4,7 +4,7 @@ A second pass recognizes the edits of the first and changes nothing, and puts th
 put something before it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from itertools import count
 from typing import Final
@@ -118,7 +118,11 @@ def inject_shim(plan: Plan) -> None:
             _report_uncounted(plan, allocation)
     if delivered:
         deliver(plan, delivered)
-    served = {slot.path for slot, _ in delivered}
+    _check_covered(plan, {slot.path for slot, _ in delivered})
+
+
+def _check_covered(plan: Plan, served: Collection[str]) -> None:
+    """Deny mounts over the file of preloaded libraries in containers that get no library."""
     for slot in plan.covered:
         if slot.path not in served:
             message = f"the mount at {PRELOAD_FILE} could lift the limit: remove it, or mount the volume elsewhere"

@@ -35,7 +35,7 @@ from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.templates import REQUEST
 from webhook.mapping.requests.values import KeyValue
 from webhook.patch import Slot, slots
-from webhook.pod import Pod, QuantityText, Resources
+from webhook.pod import Metadata, Pod, QuantityText, Resources
 from webhook.quantity import canonical
 from webhook.reasons import Denied, Finding, Reason, ReasonKind, deny
 from webhook.request import ClaimTemplate
@@ -113,6 +113,11 @@ class PodKeys(Struct, frozen=True):
     annotations: dict[str, str] = {}
     node_selector: dict[str, str] = {}
 
+    @property
+    def of_pod(self) -> bool:
+        """Whether there are keys of the whole pod."""
+        return bool(self.labels or self.annotations or self.node_selector)
+
 
 def changed(texts: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
     """Return texts with others in their place, or (None) without them."""
@@ -173,16 +178,22 @@ class _Search(Struct):
         has_request = has_request or bool(annotations)
         if has_request:
             _check_names(all_slots)
+        self._report(metadata)
+        denial = self._denial() if self.findings else None
+        return Survey(keys, all_slots, self.claims, has_request, tuple(self.findings), denial)
+
+    def _report(self, metadata: Metadata) -> None:
+        """Report labels and annotations that may be meant as keys."""
         places = _places(metadata.labels, metadata.annotations)
         for report in (_misplaced, _misspelled):
             for place, texts in places:
-                self.findings += report(place, texts, policy)
-        denial = None
-        if self.findings:
-            denials = [each for each in self.findings if each.reason.kind is ReasonKind.DENIAL]
-            self.findings = [finding for finding in self.findings if finding not in denials]
-            denial = _all_at_once(denials) if denials else None
-        return Survey(keys, all_slots, self.claims, has_request, tuple(self.findings), denial)
+                self.findings += report(place, texts, self.policy)
+
+    def _denial(self) -> Finding | None:
+        """What denies the pod, all of it at once, taken out of the findings."""
+        denials = [each for each in self.findings if each.reason.kind is ReasonKind.DENIAL]
+        self.findings = [finding for finding in self.findings if finding not in denials]
+        return _all_at_once(denials) if denials else None
 
     def _container(self, slot: Slot) -> ContainerKeys:
         """The resources of a container that are keys; reports names that may be meant as some, and notes its claims."""
@@ -277,7 +288,7 @@ def _resource_keys(
     exact, owners = policy.resources.exact, policy.resources.owners
     keys: Amounts = {}
     unknown: list[str] = []
-    for key in sorted(limits if limits.keys() >= requests.keys() else {**limits, **requests}):
+    for key in sorted({**limits, **requests}):
         if key in exact or owners(key):
             if len(keys) >= keys_left or len(key) > MAX_KEY:
                 _check_length(key, "", keys_left - len(keys))

@@ -57,23 +57,25 @@ class PodResult(Struct, frozen=True):
 
 def together(results: Sequence[Settled | Unchanged], keys: PodKeys, policy: Policy) -> PodResult:
     """Merge containers that were settled separately, after the rules of their vendors."""
-    settled = [result for result in results if isinstance(result, Settled)]
-    left = tuple([result for result in results if isinstance(result, Unchanged)])
+    settled, left = _apart(results)
     for container in settled:
         _check_alone(container, left, settled, keys)
     if len(settled) > 1:
         _check_several(settled, policy)
     if any([container.translated for container in settled]):
-        regular = [container.name for container in keys.containers if not container.init]
-        for container in settled:
-            _name_container(container, regular)
+        _name_containers(settled, [container.name for container in keys.containers if not container.init])
         _count_in_lists([container for container in settled if not container.requested.keys.init])
     return _merged(settled, left, keys)
 
 
+def _apart(results: Sequence[Settled | Unchanged]) -> tuple[list[Settled], tuple[Unchanged, ...]]:
+    settled = [result for result in results if isinstance(result, Settled)]
+    return settled, tuple([result for result in results if isinstance(result, Unchanged)])
+
+
 def _merged(settled: list[Settled], left: tuple[Unchanged, ...], keys: PodKeys) -> PodResult:
     """Merge the results of a pod's containers."""
-    findings = [finding for container in settled for finding in container.findings]
+    findings = list(itertools.chain.from_iterable([container.findings for container in settled]))
     findings += filter(None, [each.finding for each in left])
     for container in settled:
         findings += _not_kept(container, keys)
@@ -265,12 +267,17 @@ def _check_stays(container: Settled, left: tuple[Unchanged, ...]) -> None:
 
 def _check_several(settled: Sequence[Settled], policy: Policy) -> None:
     """Check several containers by the rules of their source, and of their target."""
-    whole = [each for each in settled if each.request.whole and each.target.containers != "shared"]
-    check_node([(each.requested, each.request.devices or 1) for each in whole if not each.requested.keys.init], policy)
+    _check_whole([container for container in settled if container.request.whole], policy)
     for vendor, group in _grouped((container.requested.vendor, container) for container in settled):
         _check_source(vendor, group, policy)
     for vendor, group in _grouped((container.target, container) for container in settled):
         _check_target(vendor, group)
+
+
+def _check_whole(whole: Sequence[Settled], policy: Policy) -> None:
+    """Check that one node can have the whole devices of containers that run side by side."""
+    apart = [each for each in whole if each.target.containers != "shared" and not each.requested.keys.init]
+    check_node([(each.requested, each.request.devices or 1) for each in apart], policy)
 
 
 def _check_source(vendor: Vendor, group: Sequence[Settled], policy: Policy) -> None:
@@ -344,14 +351,15 @@ def _check_sum(vendor: Vendor, group: Sequence[Settled], policy: Policy) -> None
         raise deny(Reason.ONE_CONTAINER_ONLY, f"{message}; or keep the request of one container") from None
 
 
-def _name_container(container: Settled, regular: list[str]) -> None:
-    """Name the container that requests, if the target would assign keys of the pod to another one."""
-    keys = container.target.keys.values() if container.translated else ()
-    key = next((key for key in keys if key.kind == "container"), None)
-    name = container.requested.name
-    if key is None or (regular[:1] == [name] and (key.absent == "first" or len(regular) == 1)):
-        return
-    container.keys.append((key, key.spellings[0].text, name))
+def _name_containers(settled: Iterable[Settled], regular: list[str]) -> None:
+    """Name each translated container, if the target would assign keys of the pod to another one."""
+    for container in settled:
+        keys = container.target.keys.values() if container.translated else ()
+        key = next((key for key in keys if key.kind == "container"), None)
+        name = container.requested.name
+        first = regular[:1] == [name] and key is not None and (key.absent == "first" or len(regular) == 1)
+        if key is not None and not first:
+            container.keys.append((key, key.spellings[0].text, name))
 
 
 def _count_in_lists(regular: Collection[Settled]) -> None:
