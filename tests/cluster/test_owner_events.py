@@ -34,7 +34,7 @@ class Queue:
         self.some = asyncio.Event()
 
     def put(self, subject: Any, reason: str, message: str, _type: str) -> None:
-        assert subject.version is None, "another replica's Event would be counted"
+        assert not subject.version, "each replica would write its own Event"
         self.written.append((f"{subject.kind}/{subject.name}", reason, message))
         self.some.set()
 
@@ -109,10 +109,12 @@ async def test_a_name_that_is_a_path_is_not_looked_up() -> None:
 
 async def written(events: OwnerEvents, queue: Queue) -> None:
     """Run until something is written."""
-    task = asyncio.create_task(events.run())
-    await queue.some.wait()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    running, some = asyncio.create_task(events.run()), asyncio.create_task(queue.some.wait())
+    done, _ = await asyncio.wait({running, some}, return_when=asyncio.FIRST_COMPLETED)
+    for each in (running, some):
+        each.cancel()
+    for each in done:
+        await each
 
 
 async def test_too_many_wait_for_a_later_pod() -> None:
