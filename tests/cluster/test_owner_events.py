@@ -111,10 +111,10 @@ async def written(events: OwnerEvents, queue: Queue) -> None:
     """Run until something is written."""
     running, some = asyncio.create_task(events.run()), asyncio.create_task(queue.some.wait())
     done, _ = await asyncio.wait({running, some}, return_when=asyncio.FIRST_COMPLETED)
-    for each in (running, some):
-        each.cancel()
-    for each in done:
-        await each
+    running.cancel()
+    some.cancel()
+    for task in done:
+        task.result()
 
 
 async def test_too_many_wait_for_a_later_pod() -> None:

@@ -62,9 +62,10 @@ def _requests_resources(containers: Iterable[Container], policy: Policy) -> bool
     if len(every) > MAX_NAMES:
         return True
     hiding = _hiding(policy)
-    known = {*filter(policy.resources.owners, policy.resources.possible(every))}
-    known.update([] if hiding is None else hiding.resources.among(every))
-    return any(counts(side[name]) for side in sides for name in known.intersection(side))
+    hidden = {*([] if hiding is None else hiding.resources.among(every))}
+    possible = {*policy.resources.possible(every), *hidden}
+    counted = {name for side in sides for name in possible.intersection(side) if counts(side[name])}
+    return not hidden.isdisjoint(counted) or any(map(policy.resources.owners, counted))
 
 
 def _hiding(policy: Policy) -> Hiding | None:

@@ -163,6 +163,7 @@ class _Search(Struct):
     claims: dict[str, tuple[str, ...]] = {}
     findings: list[Finding] = []
     unknown_left: int = MAX_UNKNOWN
+    unlisted_left: int = MAX_UNKNOWN
     keys_left: int = MAX_KEYS
 
     def survey(self, pod: Pod) -> Survey:
@@ -205,8 +206,10 @@ class _Search(Struct):
             self.keys_left -= len(resources)
             if unknown or not self.unknown_left or requested.claims:
                 self._search_others(slot, unknown, [*resources])
-            for name in [name for name in resources if name not in policy.resources.exact]:
-                self.findings += _unlisted(name, slot, policy) if _counts(slot, name) else ()
+            by_pattern = [name for name in resources if name not in policy.resources.exact and _counts(slot, name)]
+            for name in by_pattern[: self.unlisted_left]:
+                self.findings += _unlisted(name, slot, policy)
+            self.unlisted_left -= min(self.unlisted_left, len(by_pattern))
         perhaps = tuple([name for name in unknown if _other_name(name, policy)]) if resources else ()
         return ContainerKeys(slot.name, slot.kind == "initContainers", resources, perhaps, sidecar=slot.sidecar)
 

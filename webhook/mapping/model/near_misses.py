@@ -44,7 +44,7 @@ MAX_SIMILAR: Final = 3  # the most names of other domains that a message offers
 MAX_LISTED: Final = 8  # the number of values of a variable that a message lists
 
 
-_NUMBERS: Final = re.compile("[0-9]+")
+_NUMBERS: Final = re.compile("([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,12 +291,19 @@ def _letters(name: str) -> str:
 
 def nearest_first(name: str, names: Iterable[str]) -> list[str]:
     """Sort names by their likeness to one: by their numbers, from the first, and if these are as near, by what is between."""
+    numbers, between = _parts(name)
 
     def away(other: str) -> tuple[list[int], bool]:
-        numbers = zip(_NUMBERS.findall(name), _NUMBERS.findall(other), strict=False)
-        return [abs(int(one) - int(two)) for one, two in numbers], _NUMBERS.split(name) != _NUMBERS.split(other)
+        other_numbers, other_between = _parts(other)
+        return [abs(one - two) for one, two in zip(numbers, other_numbers, strict=False)], between != other_between
 
     return sorted(names, key=away)
+
+
+def _parts(name: str) -> tuple[list[int], list[str]]:
+    """The numbers in a name, and what is around them."""
+    parts = _NUMBERS.split(name)
+    return [*map(int, parts[1::2])], parts[::2]
 
 
 def _likeness(choice: str, part: str) -> float:
