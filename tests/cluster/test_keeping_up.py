@@ -330,6 +330,12 @@ class Changing(FakeApi):
             yield await changes.get()
 
 
+def recorded(api: FakeApi) -> dict[str, str]:
+    """What is in the record, which is created without texts and then filled."""
+    texts: dict[str, str] = api.objects.get(RECORD, {}).get("data") or {}
+    return texts
+
+
 async def test_a_deleted_record_is_reported() -> None:
     """By an Event, beside the log; and what is known of it is written again."""
     api = Changing()
@@ -341,7 +347,7 @@ async def test_a_deleted_record_is_reported() -> None:
         assert follower.notices == []
         api.remove(LAST_GOOD_NAME, RECORD)
         await until(lambda: "last_good_restored" in follower.captured.logged)
-        await until(lambda: RECORD in api.objects and api.objects[RECORD]["data"]["acme"] == good)
+        await until(lambda: recorded(api).get("acme") == good)
     assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodRestored: {RECORD_GONE}"]
 
 
@@ -393,7 +399,7 @@ async def test_garbage_in_the_record_is_replaced_when_the_same_document_is_valid
         api.change(LAST_GOOD_NAME, RECORD, record("{{{"))
         await until(lambda: follower.live.faults == PolicyFaults(invalid=frozenset({"acme"})))
         api.change(MAPPINGS, f"{MAPS}/acme", config_map("acme", good))
-        await until(lambda: api.objects[RECORD]["data"]["acme"] == good)
+        await until(lambda: recorded(api).get("acme") == good)
         await until(lambda: follower.live.faults == PolicyFaults())
     assert len(follower.policies) == 1
 

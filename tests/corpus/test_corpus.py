@@ -63,7 +63,8 @@ class Becomes:
 
     def lines(self) -> Iterator[tuple[str, str]]:
         for pod in self.pods:
-            why = f" ({pod.text})" if pod.outcome == "unchanged" else ""
+            reason = pod.text.partition("; VGW")[0]  # warnings follow
+            why = f" ({reason})" if pod.outcome == "unchanged" else ""
             told = "; ".join(", ".join(texts) for texts in (pod.effects, pod.codes) if texts)
             yield pod.workload, f"{pod.outcome}{why}{': ' if told else ''}{told}"
         if self.others:

@@ -10,7 +10,7 @@ and share would each have a GPU of their own.
 
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -407,6 +407,17 @@ def _free(base: str, plan: Plan) -> str:
 def _template(plan: Plan, group: Sequence[WantedClaim]) -> set[str]:
     """Note the template of a claim, and each container's request in it; return the paths of those that add a request."""
     vendor = group[0].vendor
+    adding, equal = _joined(vendor, group)
+    requests = [each.request for each in adding]
+    names = request_names(vendor, requests)
+    template = template_of(vendor, dict(zip(names, requests, strict=True)))
+    for each in group:
+        _note(plan, each, template, names[equal[each.slot.path]] if len(names) > 1 else None)
+    return {each.slot.path for each in adding}
+
+
+def _joined(vendor: Vendor, group: Iterable[WantedClaim]) -> tuple[list[WantedClaim], dict[str, int]]:
+    """Those that add a request, and each container's request among these: one that ends first may use another's."""
     adding: list[WantedClaim] = []
     equal: dict[str, int] = {}
     for each in sorted(group, key=_ends_first):
@@ -415,12 +426,7 @@ def _template(plan: Plan, group: Sequence[WantedClaim]) -> set[str]:
         if found is None:
             adding.append(each)
         equal[each.slot.path] = len(adding) - 1 if found is None else found
-    requests = [each.request for each in adding]
-    names = request_names(vendor, requests)
-    template = template_of(vendor, dict(zip(names, requests, strict=True)))
-    for each in group:
-        _note(plan, each, template, names[equal[each.slot.path]] if len(names) > 1 else None)
-    return {each.slot.path for each in adding}
+    return adding, equal
 
 
 def _note(plan: Plan, wanted: WantedClaim, template: ClaimTemplate, request: str | None) -> None:

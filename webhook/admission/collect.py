@@ -493,13 +493,17 @@ def _number(container: ContainerRequest, key: Key, name: str, text: str) -> Numb
     if key.written == "quantity":
         return container.quantity(key, name, text)
     decimal = key.written == "decimal"
-    if (_DECIMAL if decimal else _WHOLE).fullmatch(text) is None:
-        meant = None if decimal else _meant(key, text)
-        kind = "decimal number: write one such as 0.5" if decimal else "whole number: write digits only"
-        if meant is not None and key.unit is not None:
-            kind = f"whole number: write {meant}, for 1 is {bytes_text(key.unit)}"
-        raise container.deny(Reason.BAD_QUANTITY, f"{name}: {text!r} is not a {kind}", instead=instead_of(name, meant))
-    return Fraction(text) if decimal else int(text)
+    if (_DECIMAL if decimal else _WHOLE).fullmatch(text) is not None:
+        return Fraction(text) if decimal else int(text)
+    meant = None if decimal else _meant(key, text)
+    kind = "decimal number: write one such as 0.5" if decimal else _whole_number(key, meant)
+    raise container.deny(Reason.BAD_QUANTITY, f"{name}: {text!r} is not a {kind}", instead=instead_of(name, meant))
+
+
+def _whole_number(key: Key, meant: int | None) -> str:
+    if meant is None or key.unit is None:
+        return "whole number: write digits only"
+    return f"whole number: write {meant}, for 1 is {bytes_text(key.unit)}"
 
 
 def _count(container: ContainerRequest, key: Key, name: str, text: str) -> int:

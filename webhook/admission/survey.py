@@ -206,12 +206,17 @@ class _Search(Struct):
             self.keys_left -= len(resources)
             if unknown or not self.unknown_left or requested.claims:
                 self._search_others(slot, unknown, [*resources])
-            by_pattern = [name for name in resources if name not in policy.resources.exact and _counts(slot, name)]
-            for name in by_pattern[: self.unlisted_left]:
-                self.findings += _unlisted(name, slot, policy)
-            self.unlisted_left -= min(self.unlisted_left, len(by_pattern))
+            self._report_unlisted(slot, resources)
         perhaps = tuple([name for name in unknown if _other_name(name, policy)]) if resources else ()
         return ContainerKeys(slot.name, slot.kind == "initContainers", resources, perhaps, sidecar=slot.sidecar)
+
+    def _report_unlisted(self, slot: Slot, resources: Iterable[str]) -> None:
+        """Report few names that only a pattern reads."""
+        exact = self.policy.resources.exact
+        by_pattern = [name for name in resources if name not in exact and _counts(slot, name)][: self.unlisted_left]
+        self.unlisted_left -= len(by_pattern)
+        for name in by_pattern:
+            self.findings += _unlisted(name, slot, self.policy)
 
     def _search_others(self, slot: Slot, unknown: list[str], beside: list[str]) -> None:
         """Report names that are no keys, and note claims."""
