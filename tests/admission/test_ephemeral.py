@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.mapping.vendors import policy
 from tests.naming import each_of
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
@@ -236,3 +237,18 @@ def test_many() -> None:
     assert judged(PODS["keys"], *harmless).allowed
     assert code(judged(PODS["keys"], *harmless[:-1], WAYS["all devices"][0])) == "VGW605"
     assert code(judged(PODS["keys"], *harmless, PLAIN)) == "VGW318"
+
+
+def test_a_file_of_preloaded_libraries_is_ours_only_beside_a_share() -> None:
+    """A volume of the user's under the library's name covers it, where the request is denied by now and nothing is put in."""
+    preload = "{prefix: [/usr/local/vgpu-shim/libvgpu.so], file: ld.so.preload}"
+    document = f"vendor: nvidia\nextends: nvidia\nshim: {{mode: inject, preload: {preload}}}\n"
+    preloading = policy(document, settings="target: nvidia\n")
+    path = "/etc/ld.so.preload"
+    over = {"name": "vgpu-shim", "mountPath": path, "subPath": "ld.so.preload", "readOnly": True}
+    added = {"name": "debug", "image": "app", "volumeMounts": [over]}
+    for limits, told in ((SHARE, "vgpu-shim"), ({**SHARE, "nvidia.com/gpumem": "999999999"}, path)):
+        pod = {"spec": {"containers": [main(**limits)], "volumes": [{"name": "vgpu-shim", "emptyDir": {}}]}}
+        denial = judged(pod, added, policy=preloading).denial
+        assert denial is not None
+        assert told in denial.text

@@ -1,6 +1,7 @@
 """What a pod says of itself: whatever a status is, reading it raises nothing, and describes no claim that is not ours."""
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 from hypothesis import example, given
@@ -9,9 +10,10 @@ from hypothesis import strategies as st
 from tests.mapping.vendors import policy
 from tests.naming import each_of
 from webhook.admission import Context, Namespace, decide
-from webhook.admission.claims import claims_in_status
+from webhook.admission.claims import _ContainerStatus, _request_in, claims_in_status
 from webhook.labels import STATUS
 from webhook.mapping.load import load_policy
+from webhook.mapping.requests.templates import REQUEST, template_of
 from webhook.pod import Metadata, decode_pod
 
 POLICY: Final = load_policy()
@@ -108,3 +110,46 @@ def test_no_status_is_read_that_is_no_json(text: str) -> None:
     """Nested deeper than Python's stack, or cut off."""
     assert claims(text) == []
     admitted(text)
+
+
+def claiming(*sizes: str, name: str = REQUEST, held: Sequence[str]) -> dict[str, Any]:
+    """A pod with a claim of ours for each size, in the keys of a driver, and the claims that its container holds."""
+    vendor = WRITERS["dra-hami"]
+    of = {each: vendor.keys[found[0]].spellings[0].text for each, found in vendor.by_dimension.items()}
+    containers, claims = {}, []
+    for number, size in enumerate(sizes):
+        written = {of["devices"]: "1", of["memory"]: size, of["cores"]: "30"}
+        request = _request_in(_ContainerStatus(vendor=vendor.name, written=written), vendor, POLICY)
+        template = template_of(vendor, {name: request}).name
+        containers[f"c{number}"] = {
+            "vendor": vendor.name,
+            "written": written,
+            "claim": template,
+            "claimRequest": name,
+        }
+        claims.append({"name": f"claim{number}", "resourceClaimTemplateName": template})
+    resources = {"claims": [{"name": each} for each in held]}
+    spec = {"resourceClaims": claims, "containers": [{"name": "c0", "image": "app", "resources": resources}]}
+    return {"metadata": {"annotations": {STATUS: json.dumps({"containers": containers})}}, "spec": spec}
+
+
+def denial_of(pod: dict[str, Any]) -> str | None:
+    """Why a pod is denied."""
+    context = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}), "privileged")
+    denial = decide(decode_pod(json.dumps(pod).encode()), context, POLICY).denial
+    return None if denial is None else denial.text
+
+
+@each_of("name", [REQUEST, "x"])
+def test_the_only_request_of_a_claim_has_any_name(name: str) -> None:
+    """The template's name is a hash of it, too."""
+    pod = claiming("4Gi", name=name, held=["claim0"])
+    assert [*claims_in_status(Metadata(annotations=pod["metadata"]["annotations"]), POLICY)]
+    assert denial_of(pod) is None
+
+
+def test_a_container_holds_one_claim_of_ours() -> None:
+    """Of two, only one limit would hold, on the devices of both."""
+    for held in (["claim0", "claim1"], ["claim1", "claim0"]):
+        assert "only one limit holds" in (denial_of(claiming("1Gi", "64Gi", held=held)) or "")
+    assert denial_of(claiming("1Gi", "64Gi", held=["claim0"])) is None

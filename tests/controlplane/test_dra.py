@@ -146,7 +146,8 @@ def plane(scheduler: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
     _driver(scheduler)
     _nvidia(scheduler)
     _manager(scheduler)
-    settings = f"{{optInLabel: {OPT_IN}, target: dra-hami, served: [dra-nvidia, dra-vgpu-manager], owners: {{aliyun.com/gpu-mem: gpushare}}}}\n"
+    served = "target: dra-hami, served: [dra-nvidia, dra-vgpu-manager]"
+    settings = f"{{optInLabel: {OPT_IN}, {served}, owners: {{aliyun.com/gpu-mem: gpushare}}}}\n"
     with installed(scheduler, tmp_path_factory.mktemp("dra"), OWN, settings, "--claims"):
         probe = pod("probe", REQUESTS["vcuda"])
         scheduler.wait_until(

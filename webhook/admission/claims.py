@@ -130,9 +130,13 @@ def check_keys(pod: Pod, slots: Sequence[Slot], policy: Policy) -> None:
     holders: dict[tuple[str, str | None], str] = {}
     for slot in slots:
         _check_classes(slot, policy)
-        for named in slot.container.claims if own else ():
-            if named.name in own:
-                _check_holder(slot, named, own[named.name], holders)
+        held = [named for named in slot.container.claims if named.name in own]
+        for named in held:
+            _check_holder(slot, named, own[named.name], holders)
+        if len(held) > 1:
+            first, second = (shorten(named.name) for named in held[:2])
+            message = f"{first} and {second} each give the container a share, and only one limit holds: {_WRITE_KEYS}"
+            raise deny(Reason.CLAIM_WITHOUT_KEYS, message, container=slot.name, field=f"claims[{second}]")
 
 
 def _check_source(claim: PodClaim) -> None:

@@ -1,5 +1,6 @@
 """The GPU requests of a pod by container: resources, and the keys of the pod that apply to the container."""
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -290,14 +291,18 @@ class _Requests(msgspec.Struct):
         """A container as it requests in the keys of a vendor; a new one if it has no key of that vendor yet."""
         container = self.found.get(position)
         if container is None:
-            if len(self.found) == MAX_REQUESTING:
-                raise deny(Reason.TOO_MANY, f"more than {MAX_REQUESTING} containers request a GPU: split the pod")
+            self._check_number([[position]])
             container = self.found[position] = ContainerRequest(position, self.keys.containers[position], vendor)
         elif container.vendor is not vendor:
             if vendor.name not in container.beside:
                 container.beside[vendor.name] = ContainerRequest(position, container.keys, vendor)
             return container.beside[vendor.name]
         return container
+
+    def _check_number(self, more: Iterable[Iterable[int]]) -> None:
+        """Deny a pod in which too many containers request, with those at more positions."""
+        if len({*self.found, *itertools.chain.from_iterable(more)}) > MAX_REQUESTING:
+            raise deny(Reason.TOO_MANY, f"more than {MAX_REQUESTING} containers request a GPU: split the pod")
 
     def add_resources(self, position: int, keys: ContainerKeys) -> None:
         """Add the resources of one container."""
@@ -343,15 +348,16 @@ class _Requests(msgspec.Struct):
         vendors = self.policy.vendors
         applies_to = {name: self._positions(vendors[name], entries) for name, entries in by_vendor.items()}
         self._join_copies(applies_to, by_vendor)
+        self._check_number(applies_to.values())
         for vendor_name, entries in by_vendor.items():
-            vendor = vendors[vendor_name]
+            vendor, of_container = vendors[vendor_name], _by_container(entries)
             for position in applies_to[vendor_name]:
                 if vendor.borrowed:
                     self._borrow(position, vendor)
                 container = self._container(position, vendor)
-                for owner, name, text in entries:
-                    if owner.container in (None, container.name):
-                        self._add(container, owner, name, text)
+                own = of_container.get(container.name, ())
+                for _, (owner, name, text) in sorted([*of_container[None], *own]):
+                    self._add(container, owner, name, text)
 
     def _pod_entries(self) -> dict[str, list[_PodEntry]]:
         """The keys of the pod, by vendor."""
@@ -448,7 +454,8 @@ class _Requests(msgspec.Struct):
         if container.other_spellings or not vendor.borrowed.keys() >= {entry.key for _, entry in numbered}:
             return
         container.beside = {}
-        own = ContainerRequest(position, container.keys, vendor, findings=container.findings, beside=others)
+        findings = [finding for each in others.values() for finding in each.findings]
+        own = ContainerRequest(position, container.keys, vendor, findings=findings, beside=others)
         self.found[position] = own
         for each, entry in numbered:
             del each.key_values[entry.key_name]
@@ -465,6 +472,14 @@ class _Requests(msgspec.Struct):
             return
         number = 0 if key.kind in {"text", "container"} else _number(container, key, name, item)
         container.add(owner, name, item, number)
+
+
+def _by_container(entries: Iterable[_PodEntry]) -> Mapping[str | None, list[tuple[int, _PodEntry]]]:
+    """The entries for one container by its name, and below None those for all, each with its place among all entries."""
+    found: dict[str | None, list[tuple[int, _PodEntry]]] = {None: []}
+    for place, entry in enumerate(entries):
+        found.setdefault(entry[0].container, []).append((place, entry))
+    return found
 
 
 def _is_amount(key: Key, text: str) -> bool:

@@ -17,7 +17,7 @@ from webhook.admission.guard import guard_pod
 from webhook.admission.hide import hide_devices, hiding_of
 from webhook.admission.judge import undecoded, what_counts
 from webhook.admission.placement import check_privileged
-from webhook.admission.shim import inject_shim
+from webhook.admission.shim import check_covered, inject_shim
 from webhook.labels import STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -100,6 +100,7 @@ def _denial(
                 inject_shim(plan)
             else:
                 check_node_folders(plan)
+                check_covered(plan, ())
         except Denied as denial:
             return denial.finding
         for finding in plan.findings:

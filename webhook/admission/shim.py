@@ -118,10 +118,10 @@ def inject_shim(plan: Plan) -> None:
             _report_uncounted(plan, allocation)
     if delivered:
         deliver(plan, delivered)
-    _check_covered(plan, {slot.path for slot, _ in delivered})
+    check_covered(plan, {slot.path for slot, _ in delivered})
 
 
-def _check_covered(plan: Plan, served: Collection[str]) -> None:
+def check_covered(plan: Plan, served: Collection[str]) -> None:
     """Deny mounts over the file of preloaded libraries in containers that get no library."""
     for slot in plan.covered:
         if slot.path not in served:

@@ -32,7 +32,6 @@ from webhook.mapping.model.names import Names
 from webhook.mapping.model.near_misses import MAX_SIMILAR, looks_like_device, nearest_first
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.templates import REQUEST
 from webhook.mapping.requests.values import KeyValue
 from webhook.patch import Slot, slots
 from webhook.pod import Metadata, Pod, QuantityText, Resources
@@ -272,7 +271,8 @@ def _other_name(name: str, policy: Policy) -> bool:
 
 def _claimed(own: OwnClaim, request: str | None) -> Claimed:
     if len(own.requests) == 1:
-        return Claimed(own.vendor.name, own.requests[REQUEST].entries, own.template)
+        (only,) = own.requests.values()
+        return Claimed(own.vendor.name, only.entries, own.template)
     assert request is not None  # noqa: S101  (by `OwnClaim.has`)
     return Claimed(own.vendor.name, own.requests[request].entries, own.template, request)
 

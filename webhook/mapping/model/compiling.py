@@ -23,6 +23,7 @@ from webhook.mapping.model.shim import compile_shim
 from webhook.mapping.model.variables import compile_variables
 from webhook.mapping.model.vendor import Default, Owned, Vendor
 from webhook.mapping.notation import Expression, NameSet, PatternError, check_pattern, expression, literal
+from webhook.quantity import MIB, QuantityError, parse_quantity
 from webhook.request import MAX_DEVICES, Dimension, Percent
 
 _VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
@@ -56,6 +57,7 @@ def _compiled(document: Vendor, problems: Problems) -> Vendor:
         for name, key in document.keys.items()
     }
     variables = _variables(document, keys.values(), problems)
+    _check_largest(document, problems)
     _check_names(keys, problems)
     # Variables are parts of the patterns of names: with invalid ones, no pattern could be compiled.
     if not any(problem.path[:1] == ("variables",) for problem in problems.found):
@@ -82,6 +84,21 @@ def _compiled(document: Vendor, problems: Problems) -> Vendor:
     _check_names_of_pods(vendor, problems)
     lets_through = compile_lets_through(document, keys, problems)
     return vendor.model_copy(update={"lets_through": lets_through})
+
+
+def _check_largest(document: Vendor, problems: Problems) -> None:
+    """Check the size of the largest device, with which the requests of all vendors of the family are compared."""
+    if document.largest_device is None:
+        return
+    hint = "write the memory that can be allocated on it, such as `80Gi`"
+    try:
+        size = parse_quantity(str(document.largest_device))
+    except QuantityError as error:
+        problems.add(("largestDevice",), str(error), hint)
+        return
+    wrong = not isinstance(size, int) or size < MIB
+    message = f"{document.largest_device} is less than 1Mi, or no whole number of bytes"
+    problems.when(wrong, "largestDevice", message, hint)
 
 
 def _variables(document: Vendor, keys: Collection[Key], problems: Problems) -> dict[str, Variable]:

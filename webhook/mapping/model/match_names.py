@@ -119,9 +119,9 @@ def compile_lets_through(document: Vendor, keys: Mapping[str, Key], problems: Pr
     _check(named, problems)
     beyond = Capacity(MAX_PER_DOCUMENT).take(made)
     if beyond:
-        own = [*named.devices, *named.keys]
-        path = (named.marks if len(named.marks) > len(own) else own)[0][1]
-        where = path[:1] if path[0] != "match" else ("match", "keys")
+        known = [*named.foreign_resources, *named.foreign_keys]
+        path = max([*named.devices, *named.keys], named.marks, named.prefixes, known, key=len)[0][1]
+        where = path[:2] if path[0] == "match" else path[:1]
         problems.add(where, f"the names that let pods through would be {beyond}", "leave out some of them")
     return made
 
