@@ -148,7 +148,7 @@ MAX_OWNERS: Final = 256
 """Events that wait to be written: beyond them, workloads get theirs with a later pod."""
 
 PAUSE: Final = 0.2
-"""Seconds between two Events, each of which takes two or three calls of the API server."""
+"""Seconds between two Events, each of which takes one or two calls of the API server."""
 
 MAX_UID: Final = 64
 """The most characters of an owner's uid, which has 36; the API server checks neither those of pods nor of their owners."""
