@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from webhook.cluster.policy.documents import SETTINGS_NAME
-from webhook.cluster.registration.wanted import API_VERSION, COLLECTION, MUTATING, NAME, VALIDATING
+from webhook.cluster.registration.wanted import API_VERSION, MUTATING, NAME, VALIDATING
 
 from .client import Answer
 from .objects import namespace, settings
@@ -80,7 +80,7 @@ def serving(plane: ControlPlane, folder: Path, *options: str) -> Iterator[Proces
     (port,) = free_ports(1)
     with Process(serve_command(plane, port, *options, "--drain-grace", "0"), folder / "webhook.log") as process:
         wait_ready(plane, process)
-        for collection in (COLLECTION, VALIDATING.collection):
+        for collection in (MUTATING.collection, VALIDATING.collection):
             plane.wait_until(partial(_registered, plane, f"{collection}/{NAME}"), "registered")
         yield process
         process.check()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.others.pod import Json, copied
-from webhook.cluster.registration.wanted import API_VERSION, COLLECTION, NAME, VALIDATING
+from webhook.cluster.registration.wanted import API_VERSION, MUTATING, NAME, VALIDATING
 
 from .beside import beside
 from .client import Answer
@@ -128,7 +128,7 @@ def switch(plane: ControlPlane, validation: str, names: list[str]) -> None:
 def test_what_is_registered(plane: ControlPlane) -> None:
     """The same namespaces, rules and conditions as the mutating one that enforces, with the same CA, and `Fail`."""
     (validates,) = validating(plane)
-    enforce = plane.client.call("GET", f"{COLLECTION}/{NAME}").accepted()["webhooks"][0]
+    enforce = plane.client.call("GET", f"{MUTATING.collection}/{NAME}").accepted()["webhooks"][0]
     for key in ("namespaceSelector", "objectSelector", "matchConditions", "rules", "timeoutSeconds", "failurePolicy"):
         assert validates[key] == enforce[key], key
     assert validates["clientConfig"]["url"] == enforce["clientConfig"]["url"].replace("/mutate", "/validate")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.others.pod import Json, StandIn, copied
-from webhook.cluster.registration.wanted import COLLECTION, HIDE, NAME
+from webhook.cluster.registration.wanted import HIDE, MUTATING, NAME
 
 from .client import Answer
 from .in_cluster import installed, set_settings
@@ -69,7 +69,7 @@ def containers(answer: Answer) -> list[Any]:
 
 def test_who_is_sent(plane: ControlPlane) -> None:
     """A webhook of its own, which holds up no pod in an outage; none where nothing is enforced."""
-    webhooks = plane.client.call("GET", f"{COLLECTION}/{NAME}").accepted()["webhooks"]
+    webhooks = plane.client.call("GET", f"{MUTATING.collection}/{NAME}").accepted()["webhooks"]
     policies = {each["name"]: each["failurePolicy"] for each in webhooks}
     assert policies == {"enforce.vgpu-webhook.io": "Fail", "audit.vgpu-webhook.io": "Ignore", HIDE: "Ignore"}
     main, side = containers(create(plane, SHARE))

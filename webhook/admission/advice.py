@@ -4,7 +4,7 @@ Whatever is advised has been tried: the target can express it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
@@ -46,10 +46,9 @@ def _of_bare_count(settled: Settled, size: str | None, intent: Intent, whole_per
     container, keys = intent.container, settled.reading.form.keys
     choices = []
     if not settled.translated:
-        whole = keys_for(container.vendor, keys, "memory", Default(ALL, "mapping"), 1)
-        choices = [f"{spelled_in(container, keys[each.key_name])}: {each.text} for a whole device" for each in whole][
-            :1
-        ]
+        whole = next(keys_for(container.vendor, keys, "memory", Default(ALL, "mapping"), 1), None)
+        if whole is not None:
+            choices = [f"{spelled_in(container, keys[whole.key_name])}: {whole.text} for a whole device"]
     choices += [] if size is None else [f"{size} for another size"]
     choices[:1] = [f"set {choice}" for choice in choices[:1]]
     if not settled.translated or whole_permitted():
@@ -224,7 +223,7 @@ def _read_alike(target: Vendor, written: Written, policy: Policy) -> bool:
     return [reading.request for reading in readings] == [written.reading.request]
 
 
-_Choice = tuple[tuple[str, Number | None], ...]
+_Choice: TypeAlias = tuple[tuple[str, Number | None], ...]
 
 
 def followed(denial: Finding, keys: PodKeys, denied_for: Callable[[PodKeys], Finding | None]) -> Finding:
@@ -240,7 +239,7 @@ def followed(denial: Finding, keys: PodKeys, denied_for: Callable[[PodKeys], Fin
     return replace(denial, message=f"{denial.message}; even then, {next_.message}", instead=choices)
 
 
-_Tried = list[tuple[_Choice, Finding | None]]
+_Tried: TypeAlias = list[tuple[_Choice, Finding | None]]
 
 
 def _permitted(tried: _Tried) -> Iterator[_Choice]:

@@ -1,7 +1,7 @@
 """Pods beyond the bounds of `eligibility`: those that request devices are denied, all others let through.
 
-Devices are hidden from these, too, in few steps for each container, and without a status: whoever adds a request later to a
-pod beyond the bounds has it denied.
+Devices are hidden from these, too, in few steps for each container, with a status that names none: whoever adds a request
+later to a pod beyond the bounds has it denied.
 """
 
 import itertools

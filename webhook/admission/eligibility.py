@@ -192,7 +192,7 @@ def exceeded(pod: Pod, policy: Policy, *, few: bool) -> Finding | None:
     Args:
         pod: the facts of a pod that is not `overfull`.
         policy: for what of it is searched.
-        few: the facts are few bytes (`facts.MAX_FACTS`), too few for any limit but those on single texts.
+        few: the facts are few bytes (`decision.MAX_FACTS`), too few for any limit but those on single texts.
     """
     spec, metadata = pod.spec, pod.metadata
     containers = spec.containers if spec.init_containers is None else [*spec.init_containers, *spec.containers]

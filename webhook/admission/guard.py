@@ -100,10 +100,10 @@ def _guard_others(plan: Plan) -> None:
     shares = [each for each in plan.allocations if not each.request.whole]
     served = {each.slot.path for each in shares}
     others = [slot for slot in plan.slots if slot.path not in served]
-    for vendor in dict.fromkeys(vendor for each in shares for vendor in (each.vendor, each.copy)):
-        marks = vendor.guard.anywhere if vendor is not None else ()
+    for vendor in dict.fromkeys(vendor for each in shares for vendor in (each.vendor, each.copy) if vendor is not None):
+        marks = vendor.guard.anywhere
         for slot in others if marks else ():
-            if vendor is not None and has_mark(bytes(slot.container.env), marks):
+            if has_mark(bytes(slot.container.env), marks):
                 _guard_variables(plan, slot, vendor, None, share=True, other=True)
 
 

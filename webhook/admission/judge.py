@@ -199,10 +199,8 @@ def _undone(pod: Pod, decision: Decision, policy: Policy) -> Finding:
 def _fields(operations: tuple[Operation, ...], pod: Pod) -> Iterator[str]:
     """What each operation would write, without our own annotations and labels."""
     for operation in operations:
-        path, value = (
-            [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]],
-            operation.get("value"),
-        )
+        path = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
+        value = operation.get("value")
         if not _is_own(path, value):
             where = shorten(_path_text(path, pod), MAX_FIELD)
             yield where + _demand(operation["op"], value, secret="env" in path)

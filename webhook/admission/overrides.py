@@ -1,9 +1,8 @@
-"""What pods and namespaces override: the target, and the defaults for dimensions that a request omits.
+"""What pods and namespaces choose: the target, the defaults for dimensions that a request omits, and the device.
 
-The device that a pod selects its node by: with its memory, a percentage is a size, and a size a percentage.
-
-Which device a pod will get is not known at its admission, unless the pod itself selects it. Only what the scheduler must
-obey counts: the node selector, and required node affinity if each of its alternatives names the device.
+With the memory of its device a percentage is a size, and a size a percentage. Which device a pod will get is not known at its
+admission, unless the pod itself selects it. Only what the scheduler must obey counts: the node selector, and required node
+affinity if each of its alternatives names the device.
 """
 
 import itertools

@@ -3,12 +3,9 @@
 Values of the user are kept and reported, never overwritten; only a scheduler is replaced, if the user did not choose it.
 
 Names that only the source's system knows are kept, too, and reported: its queues, gangs and nodes mean nothing to the target.
-
-References to ConfigMaps that only the source's scheduler creates: removed if another vendor serves the pod.
-
-The source's own webhook may have been called before. It names the ConfigMaps in an annotation of the pod, and lets variables,
-``envFrom`` and volumes take their content from there. If another scheduler places the pod nobody creates them, and its
-containers would never start.
+References to ConfigMaps that only its scheduler creates are removed: the source's own webhook, which may have been called
+before, names them in an annotation, and lets variables, ``envFrom`` and volumes take their content from there. Where another
+scheduler places the pod nobody creates them, and its containers would never start.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -33,6 +34,7 @@ from webhook.admission.settled import NOT_FILLED, Intent, Settled, Unchanged, na
 from webhook.admission.translate import exchange_keys, limit_not_kept, written_for
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.schema import Claim
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.requests.denials import LeftAlone
 from webhook.mapping.requests.reading import read
@@ -50,7 +52,7 @@ def settle(
     target, other_family = target_of(container.vendor, overrides, policy)
     if target is not container.vendor:
         check_ordered(target, override_source(container.vendor, overrides, policy), policy)
-    target = target if target.claim is None else _of_partitions(container, target, policy)
+    target = target if target.claim is None else _of_partitions(container, target, target.claim, policy)
     intent = Intent(container, target, overrides, policy)
     unchanged = _unchanged(intent)
     if unchanged is not None:
@@ -70,9 +72,9 @@ def settle(
     return settled
 
 
-def _of_partitions(container: ContainerRequest, target: Vendor, policy: Policy) -> Vendor:
+def _of_partitions(container: ContainerRequest, target: Vendor, claim: Claim, policy: Policy) -> Vendor:
     """The vendor of a target's partitions if the container's keys name one; else the target."""
-    partitions = None if target.claim is None else policy.vendors.get(target.claim.partitions or "")
+    partitions = policy.vendors.get(claim.partitions or "")
     return target if partitions is None or not named_row(container, partitions) else partitions
 
 
@@ -249,7 +251,7 @@ def _left_unserved(intent: Intent) -> Unchanged:
     raise unserved(container, intent.policy)
 
 
-_Namespace = Mapping[Dimension, Default | None]
+_Namespace: TypeAlias = Mapping[Dimension, Default | None]
 """The namespace's default of each dimension for which it sets one; None for no default."""
 
 

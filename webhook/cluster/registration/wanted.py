@@ -169,7 +169,6 @@ VALIDATING: Final = ConfigurationKind(
     "validating webhook configuration",
 )
 KINDS: Final = (MUTATING, VALIDATING)
-COLLECTION: Final = MUTATING.collection
 
 
 @dataclass(frozen=True, slots=True)

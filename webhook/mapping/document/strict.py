@@ -161,6 +161,7 @@ LabelValue: TypeAlias = Annotated[
 
 _DNS: Final = r"^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$"
 DomainName: TypeAlias = Annotated[str, Field(pattern=_DNS, max_length=63)]  # the name of a driver or of a device class
+Subdomain: TypeAlias = Annotated[str, Field(pattern=_DNS, max_length=_MAX_DOMAIN)]  # the name of an object
 Belonging: TypeAlias = Annotated[str, Field(max_length=MAX_KEY, pattern=r"^(?:[^={}]+|[^=*{}]+=[^=*{}]*)$")]
 """A name with ``*`` for any text, or ``key=value`` of a node."""
 

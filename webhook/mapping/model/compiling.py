@@ -20,10 +20,10 @@ from webhook.mapping.model.keys import (
 )
 from webhook.mapping.model.match_names import compile_lets_through
 from webhook.mapping.model.shim import compile_shim
+from webhook.mapping.model.sizes import EXAMPLE, bytes_of_device
 from webhook.mapping.model.variables import compile_variables
 from webhook.mapping.model.vendor import Default, Owned, Vendor
 from webhook.mapping.notation import Expression, NameSet, PatternError, check_pattern, expression, literal
-from webhook.quantity import MIB, QuantityError, parse_quantity
 from webhook.request import MAX_DEVICES, Dimension, Percent
 
 _VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
@@ -88,17 +88,9 @@ def _compiled(document: Vendor, problems: Problems) -> Vendor:
 
 def _check_largest(document: Vendor, problems: Problems) -> None:
     """Check the size of the largest device, with which the requests of all vendors of the family are compared."""
-    if document.largest_device is None:
-        return
-    hint = "write the memory that can be allocated on it, such as `80Gi`"
-    try:
-        size = parse_quantity(str(document.largest_device))
-    except QuantityError as error:
-        problems.add(("largestDevice",), str(error), hint)
-        return
-    wrong = not isinstance(size, int) or size < MIB
-    message = f"{document.largest_device} is less than 1Mi, or no whole number of bytes"
-    problems.when(wrong, "largestDevice", message, hint)
+    size = 0 if document.largest_device is None else bytes_of_device(str(document.largest_device))
+    if isinstance(size, str):
+        problems.add(("largestDevice",), size, EXAMPLE)
 
 
 def _variables(document: Vendor, keys: Collection[Key], problems: Problems) -> dict[str, Variable]:

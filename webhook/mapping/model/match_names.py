@@ -42,7 +42,7 @@ class LetsThrough:
 
 KnownPlace: TypeAlias = Literal["resource", "label", "annotation"]
 
-PLACES: tuple[KnownPlace, ...] = ("resource", "label", "annotation")
+PLACES: Final[tuple[KnownPlace, ...]] = ("resource", "label", "annotation")
 
 
 class AdvisedName(NamedTuple):

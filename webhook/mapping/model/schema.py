@@ -9,8 +9,6 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from webhook.mapping.document.strict import (
-    _DNS,
-    _MAX_DOMAIN,
     FEW,
     MANY,
     MOST,
@@ -24,6 +22,7 @@ from webhook.mapping.document.strict import (
     Name,
     Short,
     Strict,
+    Subdomain,
     Texts,
     Whole,
     WrittenExpression,
@@ -180,7 +179,7 @@ class Place(Strict):
     scheduler: KeyText | None = Field(None, min_length=1)
     schedulers: list[Annotated[KeyText, Field(min_length=1)]] = told("further schedulers", [], max_length=FEW)
     conflict: Literal["keep", "override", "deny"] = told("what happens if the pod names another scheduler", "keep")
-    runtime_class_name: Annotated[str, Field(pattern=_DNS, max_length=_MAX_DOMAIN)] | None = None
+    runtime_class_name: Subdomain | None = None
     node_selector: dict[LabelKey, LabelValue] = Field({}, max_length=FEW)
     tolerations: list[Toleration] = Field([], max_length=FEW)
     labels: dict[LabelKey, LabelValue] = Field({}, max_length=FEW)

@@ -7,37 +7,39 @@ from webhook.mapping.document.problem import Problem, nearest_known
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict import Amount
 from webhook.mapping.model.vendor import BUILT_IN, Vendor
-from webhook.quantity import MIB, Number, QuantityError, bytes_text, parse_quantity
+from webhook.quantity import MIB, QuantityError, bytes_text, parse_quantity
 from webhook.request import Size
 
 SETTINGS: Final = "settings"  # the source of problems in the settings, from whatever file
 ANY_FAMILY: Final = "any"  # the family of vendors without hardware of their own
 MOST_MEMORY: Final = 1024**4  # bytes; no device has more, unless the setting `largestDevice` says so
-_EXAMPLE: Final = "write the memory that can be allocated on it, such as `40Gi`"
+EXAMPLE: Final = "write the memory that can be allocated on it, such as `40Gi`"
 
 
 def sizes_of_cards(cards: Mapping[str, Amount], largest_card: int, problems: list[Problem]) -> dict[str, int]:
-    """Return the bytes of each device by its name; `largest_card` is 0 if that setting is invalid."""
+    """Return the bytes of each device by its name."""
     sizes: dict[str, int] = {}
     for name, written in cards.items():
-        text, hint, wrong = str(written), _EXAMPLE, ""
-        size: Number = 0
-        if not text[-1:].isalpha():
-            wrong = f"{text[:64]!r} is ambiguous without a suffix"
-        else:
-            try:
-                size = parse_quantity(text)
-            except QuantityError as error:
-                wrong = str(error)
-        if not wrong and (not isinstance(size, int) or size < MIB):
-            wrong = f"{text} is less than 1Mi, or no whole number of bytes"
-        elif largest_card and size > largest_card:
-            wrong = f"{text} is more than {bytes_text(largest_card)}, which no device has"
-            hint = "write less, or raise `largestDevice`"
-        if wrong:
-            problems.append(Problem(wrong, ("cards", name), hint, SETTINGS))
-        sizes[name] = int(size)
+        text = str(written)
+        ambiguous = f"{text[:64]!r} is ambiguous without a suffix"
+        size = bytes_of_device(text) if text[-1:].isalpha() else ambiguous
+        if isinstance(size, str):
+            problems.append(Problem(size, ("cards", name), EXAMPLE, SETTINGS))
+            continue
+        if size > largest_card:
+            message = f"{text} is more than {bytes_text(largest_card)}, which no device has"
+            problems.append(Problem(message, ("cards", name), "write less, or raise `largestDevice`", SETTINGS))
+        sizes[name] = size
     return sizes
+
+
+def bytes_of_device(text: str) -> int | str:
+    """The memory of one device, or what is wrong with the text."""
+    try:
+        size = parse_quantity(text)
+    except QuantityError as error:
+        return str(error)
+    return size if isinstance(size, int) and size >= MIB else f"{text} is less than 1Mi, or no whole number of bytes"
 
 
 def labels_of_cards(vendors: Iterable[Vendor], settings: Settings) -> dict[str, tuple[str, ...]]:
