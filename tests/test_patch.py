@@ -101,6 +101,16 @@ def test_an_entry_that_is_edited_keeps_what_nobody_reads() -> None:
     assert applied(sent, operations) == {"env": edited}
 
 
+def test_an_entry_that_is_edited_beside_one_that_goes() -> None:
+    """Of neighbors of which some go, an edited one is that of its name."""
+    sent = {"env": [{"name": name, "value": "1", "later": name} for name in "abc"]}
+    before = msgspec.json.decode(json.dumps(sent["env"]), type=list[EnvVar])
+    for kept in ("a", "b", "c", "ab", "ac", "bc"):
+        operations: list[Operation] = []
+        write_list("/env", before, [EnvVar(name, "2") for name in kept], operations)
+        assert applied(sent, operations) == {"env": [{"name": name, "value": "2", "later": name} for name in kept]}
+
+
 @pytest.mark.parametrize("present", [{}, {"m": None}, {"m": {}}, {"m": {"a~/b": "1", "gone/x": "y"}}])
 def test_maps_are_made_where_there_is_none(present: Any) -> None:
     """A key is written whatever is there, another taken away if it is there."""

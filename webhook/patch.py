@@ -224,7 +224,8 @@ def write_map(
 def changed_entries(before: Sequence[_T], after: Sequence[_T]) -> Iterator[tuple[int, _T | None, _T | None]]:
     """Yield what differs in two lists, from their end: the index, and the entry before and after; None: there is none.
 
-    What is the same object stands in both. Between two such, entries were edited in place if there are not fewer than before.
+    What is the same object stands in both. Between two such, entries were edited in place if there are not fewer than before,
+    else those of the names that are left.
     """
     kept, own = {*map(id, after)}, {*map(id, before)}
     index, later = len(before), len(after)
@@ -238,13 +239,20 @@ def changed_entries(before: Sequence[_T], after: Sequence[_T]) -> Iterator[tuple
         while new < later and id(after[later - new - 1]) not in own:
             new += 1
         index, later = index - old, later - new
-        paired = old if old <= new else 0
-        for i in reversed(range(paired, old)):
-            yield index + i, before[index + i], None
-        for i in reversed(range(paired, new)):
-            yield index + paired, None, after[later + i]
-        for i in reversed(range(paired)):
-            yield index + i, before[index + i], after[later + i]
+        own_run, run = before[index : index + old], after[later : later + new]
+        edited = range(old) if old <= new else _of_their_names(own_run, run)
+        becomes = dict(zip(edited, run, strict=False))
+        put_in = [(index + len(edited), None, each) for each in reversed(run[len(edited) :])]
+        others = [(index + i, own_run[i], becomes.get(i)) for i in reversed(range(old))]
+        yield from (*put_in, *others) if edited else (*others, *put_in)
+
+
+def _of_their_names(before: Sequence[_T], after: Sequence[_T]) -> Sequence[int]:
+    """Where entries of the same names stand, in the same order; none if some have none."""
+    names = [getattr(each, "name", None) for each in after]
+    own = [(place, name) for place, each in enumerate(before) if (name := getattr(each, "name", None)) in names]
+    last = own[len(own) - len(names) :] if len(own) >= len(names) else []
+    return [place for place, _ in last] if [name for _, name in last] == names else []
 
 
 def write_list(
