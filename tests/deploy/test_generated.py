@@ -1,7 +1,10 @@
 """The files of `deploy/` that are made from others are up to date; and what they say of each other is true."""
 
+import functools
 import json
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import click
 import jsonschema
@@ -15,6 +18,7 @@ from deploy.generate.picture import PICTURES, pictures
 from deploy.generate.schema import values_schema
 from deploy.generate.table import DEFAULTS, defaults, readme, values
 from webhook.cli import main
+from webhook.cli.manifests.chart_schema import mistakes
 from webhook.mapping.load import builtin
 
 from .charts import ROOT, VALUES
@@ -47,6 +51,32 @@ def test_defaults_and_value_sets_satisfy_the_schema() -> None:
     validator.check_schema(SCHEMA)
     for given in (yaml.safe_load((CHART / "values.yaml").read_text()), *VALUES.values()):
         validator.validate(given)
+
+
+ODD: tuple[Any, ...] = (0, -1, 1.5, 10**9, "", "x", "5", True, [], [0], ["x"], [{}], {}, {"x": 1})
+"""Values of every type, legal in some places."""
+
+
+def test_the_command_rejects_what_helm_rejects() -> None:
+    """`check` knows every keyword of the schema but `if`, for each value of the chart; settings and mappings have models."""
+    given = yaml.safe_load((CHART / "values.yaml").read_text())
+    validator, judged = jsonschema.Draft7Validator(SCHEMA), set()
+
+    def compare(path: tuple[str, ...], below: Mapping[str, Any]) -> None:
+        for key, inner in below.items():
+            where = (*path, key)
+            if where[0] in {"settings", "mappings"}:
+                continue
+            for odd in ODD:
+                changed: Any = functools.reduce(lambda value, name: {name: value}, reversed(where), odd)
+                rejected = [*validator.iter_errors(changed)]
+                assert bool([*mistakes(changed, given)]) == bool(rejected), changed
+                judged.add(bool(rejected))
+            if isinstance(inner, dict):
+                compare(where, inner)
+
+    compare((), given)
+    assert judged == {True, False}
 
 
 def test_every_value_is_in_the_schema() -> None:
