@@ -6,9 +6,9 @@ from typing import Any
 
 from tests.cluster.fake_api import FakeApi
 from webhook.cluster.client import CLUSTER_ROLES, Answer
-from webhook.cluster.registration.wanted import COLLECTION, MUTATING, NAME, ConfigurationKind
+from webhook.cluster.registration.wanted import MUTATING, NAME, ConfigurationKind
 
-CONFIGURATION = f"{COLLECTION}/{NAME}"
+CONFIGURATION = f"{MUTATING.collection}/{NAME}"
 ROLE = f"{CLUSTER_ROLES}/release"
 
 
