@@ -250,8 +250,8 @@ def stays_plain(trial: Trial, read: Read) -> bool:
         noted = named or f"{PREFIX}target" in trial.case.annotations
         return whole_counts(trial) and not noted and vendor not in {setup.target, *setup.served, *setup.translate}
     if read.meaning is not None and whole_counts(trial) and counts_alone(read.meaning) and kept_elsewhere(trial, read):
-        return not named and (vendor in NVIDIA) == (target in NVIDIA)
-    if named or read.meaning is None or target not in EXPRESSES or (vendor in NVIDIA) != (target in NVIDIA):
+        return not named and NVIDIA.issuperset((vendor, target))
+    if named or read.meaning is None or target not in EXPRESSES or not NVIDIA.issuperset((vendor, target)):
         return False
     if vendor != "whole" and not whole_counts(trial):
         return False

@@ -25,7 +25,7 @@ def claim_findings(trial: Trial) -> Iterator[Finding]:
     if code == NOTHING:
         yield Finding("8 claims are not called no GPU", "")
     pairs = zip(trial.containers(), trial.before, strict=True)
-    beside = [read for (container, _), read in pairs if read.vendor and names_a_gpu_class(container)]
+    beside = [read for (container, _), read in pairs if read.vendor is not None and names_a_gpu_class(container)]
     if code == BESIDE and (not beside or trial.setup.claims_permitted):
         yield Finding("8 only a claim beside a request is denied", "")
     if trial.decision.allowed:

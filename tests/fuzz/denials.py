@@ -240,7 +240,7 @@ def _claimed(trial: Trial, denial: Denial) -> bool:
     """A claim beside a request, where that is not permitted."""
     pairs = zip(all_containers(trial.case.pod), trial.before, strict=True)
     return not trial.setup.claims_permitted and any(
-        read.vendor and names_a_gpu_class(container) for container, read in pairs
+        read.vendor is not None and names_a_gpu_class(container) for container, read in pairs
     )
 
 

@@ -223,11 +223,11 @@ def tensor_fusion(keys: Keys) -> Meaning:
     if notes.get("dedicated-gpu") == "true" and "gpu-model" not in notes:
         raise Denied("a dedicated device of no model")
     total = None if vram is None else _bytes(vram)
+    cores = None if compute is None else _whole_percent(compute)
     if any(keys.annotations.get(key) == text for key, text in WHOLE.items()):
         return Meaning("tensor-fusion", some_count(cards), ALL, ALL, {"devices": 1})
     if total == 0 or (total is None and compute is None and not claimed):
         raise Unsure("no memory")
-    cores = None if compute is None else _whole_percent(compute)
     if total is None and cores is None and not claimed:
         raise Unsure("nothing of a device")
     memory = None if total is None else size(total, 1)
