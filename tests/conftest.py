@@ -13,7 +13,7 @@ from blockbuster import blockbuster_ctx
 from tests.sharing import ByCluster, in_order
 from tests.waiting import turns
 
-pytest_plugins = ["pytester", "tests.controlplane.fixtures", "tests.remembering", "tests.second_try"]
+pytest_plugins = ["tests.controlplane.fixtures", "tests.remembering", "tests.second_try"]
 
 # Not a slow machine's business: a generator that is too slow shows in the duration of the run.
 hypothesis.settings.register_profile(

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -90,6 +91,35 @@ def test_variables_that_the_copy_guards_are_looked_for() -> None:
     in_force.memo.clear()
     assert not decided(guarded, context_in(folder), in_force).allowed
     assert decided(harmless, context_in(folder), in_force).allowed
+
+
+def test_circumstances_are_remembered_apart() -> None:
+    """One pod in many namespaces, by many users and in many clusters: each decision is what it is without the others."""
+    folder = CASES / "shim-image-volume"
+    pod = load_yaml((folder / "pod.yaml").read_text())
+    pod["metadata"]["annotations"] = {"hami.io/vgpu-devices-allocated": "forged"}
+    in_force = policy_in(folder)
+    nvidia = in_force.vendors["nvidia"].model_copy(update={"owned_by": ["scheduler"]})
+    in_force = replace(in_force, vendors={**in_force.vendors, "nvidia": nvidia})
+    privileged = opted_in()
+    contexts = [
+        Context(privileged),
+        Context(privileged, user="scheduler"),
+        Context(replace(privileged, labels={**privileged.labels, "vgpu-webhook.io/mode": "audit"})),
+        Context(replace(privileged, annotations={"vgpu-webhook.io/target": "volcano"})),
+        Context(replace(privileged, annotations={"vgpu-webhook.io/shim": "image"})),
+        Context(replace(privileged, annotations={"vgpu-webhook.io/shim": "image"}), image_volumes=False),
+        Context(Namespace("n", {"vgpu-webhook.io/inject": "enabled"}), "restricted"),
+        Context(Namespace("n", {"vgpu-webhook.io/inject": "enabled"}), "privileged"),
+    ]
+    alone = []
+    for context in contexts:
+        in_force.memo.clear()
+        alone.append(decided(pod, context, in_force))
+    assert len({(each.patch_json, each.reason, each.warnings, each.notes) for each in alone}) >= len(contexts) - 1
+    in_force.memo.clear()
+    for _ in range(3):
+        assert [decided(pod, context, in_force) for context in contexts] == alone
 
 
 def test_a_pod_is_remembered_from_its_second_sight(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,45 +1,12 @@
 """Whatever is sent, a replica keeps its memory."""
 
-import json
-import subprocess
-import sys
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import pytest
 
 from webhook.cluster.bounded import ENTRY, Bounded, deep_size
-from webhook.quantity import MIB
-
-from .filled import MEMORIES
-
-EACH: Final = 48 * MIB
-"""What one may take; unbounded, each would take more. The bounds themselves are 32 MiB at most."""
-
-ALL: Final = 160 * MIB
-"""What all may take together, beside 80 MiB of an ordinary replica: a container has 256."""
-
-
-@pytest.fixture(scope="module")
-def grown() -> dict[str, int]:
-    """By how much each memory lets a process grow."""
-    command = [sys.executable, "-m", "tests.cluster.filled"]
-    found: dict[str, int] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
-    return found
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("memory", [each.__name__ for each in MEMORIES])
-def test_what_is_remembered_is_bounded(grown: dict[str, int], memory: str) -> None:
-    """Filled with the longest that an API server lets through."""
-    assert grown[memory] < EACH
-
-
-@pytest.mark.long
-def test_all_that_is_remembered_is_bounded(grown: dict[str, int]) -> None:
-    """One beside the other, in one process."""
-    assert sum(grown.values()) < ALL
 
 
 def of_tens(most: int) -> Bounded[str, int]:

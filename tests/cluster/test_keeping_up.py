@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from tests.captured_log import CapturedLog
 from tests.cluster.config_maps import LABELS, vendor
 from tests.cluster.fake_api import PLACE, FakeApi
-from tests.waiting import alongside, turns, until
+from tests.waiting import PATIENCE, alongside, running_ahead, turns, until
 from webhook.cluster import events
 from webhook.cluster.client import Answer, StatusError, UnreachableError
 from webhook.cluster.events import MAX_MESSAGE, EventQueue, Subject, Type, shortened, write_event
@@ -279,16 +280,40 @@ async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> 
     api = FakeApi()
     async with following(api) as follower:
         await until(follower.live.ready.is_set)
-        monkeypatch.setattr(live, "policy_of", lambda *_: json.loads("["))
+        where: list[threading.Thread] = []
+
+        def fails(*_: object) -> object:
+            where.append(threading.current_thread())
+            return json.loads("[")
+
+        monkeypatch.setattr(live, "policy_of", fails)
         follower.live._changed({"acme"})  # noqa: SLF001
         await until(lambda: "policy_not_compiled" in follower.captured.logged)
         assert follower.live.faults == PolicyFaults(not_compiled=True)
+        assert threading.main_thread() not in where, "what takes long is compiled beside the event loop"
         monkeypatch.undo()
         follower.live._changed({"acme"})  # noqa: SLF001
         await until(lambda: follower.live.compilations == 2)
         assert follower.live.faults == PolicyFaults()
     assert len(follower.policies) == 1
     assert follower.notices == [f"{LAST_GOOD_NAME} PolicyNotCompiled: {NOT_COMPILED}"]
+
+
+async def test_a_burst_compiles_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty ConfigMaps at once, however long they take to come."""
+    later = running_ahead()
+    async with following(FakeApi()) as follower:
+        await until(follower.live.ready.is_set)
+        before = follower.live.compilations
+        monkeypatch.setattr(live, "QUIET", PATIENCE)
+        monkeypatch.setattr(live, "LONGEST", PATIENCE)
+        for number in range(30):
+            follower.live._changed({f"m{number}"})  # noqa: SLF001
+            await turns()
+        for _ in range(2):
+            await later(PATIENCE)
+        await until(lambda: follower.live.compilations > before)
+        assert follower.live.compilations == before + 1
 
 
 def record(text: str) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """ResourceClaimTemplates on a real API server: created before an answer, refused, planted, collected."""
 
 import asyncio
-import contextlib
 import itertools
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -10,8 +9,8 @@ from typing import Any
 import pytest
 import structlog
 
-from tests.waiting import PATIENCE, alongside, until
-from webhook.cluster.claims import KEPT, RESOURCE, UNUSED, ClaimTemplates, RefusedError
+from tests.waiting import alongside, until
+from webhook.cluster.claims import RESOURCE, ClaimTemplates, RefusedError
 from webhook.cluster.client import Answer, Api
 from webhook.cluster.connection import connect
 from webhook.labels import CLAIM
@@ -87,11 +86,6 @@ def known(templates: ClaimTemplates, team: str) -> list[str]:
     return [key.partition("/")[2] for key in templates.templates.objects if key.startswith(f"{team}/")]
 
 
-def pods_of(templates: ClaimTemplates, team: str) -> list[tuple[str, ...]]:
-    """For which templates the pods of a namespace wait."""
-    return [view.waiting for key, view in templates.pods.objects.items() if key.startswith(f"{team}/")]
-
-
 @pytest.fixture
 def team(control_plane: ControlPlane) -> Iterator[str]:
     """A namespace of its own."""
@@ -154,69 +148,3 @@ async def test_a_quota_refuses(control_plane: ControlPlane, team: str) -> None:
             with pytest.raises(RefusedError, match="exceeded quota: none"):
                 await templates.provide(team, [template()])
         assert sum(each.startswith("POST") for each in api.requests) == 1
-
-
-async def test_a_late_one_is_created_after_the_answer(control_plane: ControlPlane, team: str) -> None:
-    """The review waits for half a second, and the request goes on."""
-    async with running(control_plane) as (api, templates):
-        api.go.clear()
-        await asyncio.wait_for(templates.provide(team, [template()]), PATIENCE)
-        assert templates.counts == {"late": 1}
-        api.go.set()
-        await until(lambda: templates.counts["created"])
-
-
-async def test_what_nobody_names_is_collected(control_plane: ControlPlane, team: str) -> None:
-    """A day after it was created, and an hour after the last pod."""
-    clock, day = [0.0], [0.0]
-    times: dict[str, Any] = {"clock": lambda: clock[0], "now": lambda: day[0]}
-    async with running(control_plane, **times) as (_, templates):
-        made = await asyncio.to_thread(control_plane.client.create, pod(template().name), team)
-        await templates.provide(team, [template(), template("8Gi")])
-        await until(lambda: len(known(templates, team)) == 2 and pods_of(templates, team))
-        day[0] = 2_000_000_000.0 + KEPT
-        await templates.collect()
-        clock[0] += UNUSED
-        await templates.collect()
-        await until(lambda: len(known(templates, team)) == 1)
-        assert stored(control_plane, team) == [template().name]
-        name = made.accepted()["metadata"]["name"]
-        await asyncio.to_thread(control_plane.client.delete, "v1", "pods", name, team)
-        await until(lambda: not pods_of(templates, team))
-        await templates.collect()
-        assert len(known(templates, team)) == 1
-        clock[0] += UNUSED
-        day[0] = 0.0  # it is too new
-        await templates.collect()
-        assert len(known(templates, team)) == 1
-        day[0] = 2_000_000_000.0 + KEPT
-        await templates.collect()
-        await until(lambda: not known(templates, team))
-        assert stored(control_plane, team) == []
-
-
-class Gateless(ControlPlane):
-    """A control plane without consumable capacity, as from 1.34 on by default."""
-
-    def _run(self, component: str, *arguments: str) -> None:
-        gate = ["--feature-gates=DRAConsumableCapacity=false"] if component == "kube-apiserver" else []
-        super()._run(component, *arguments, *gate)
-
-
-@pytest.fixture(scope="module")
-def gateless(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """One of these."""
-    with Gateless(control_plane.binaries, tmp_path_factory.mktemp("gateless")) as plane:
-        yield plane
-
-
-@pytest.mark.long
-async def test_a_dropped_capacity_is_refused(gateless: ControlPlane) -> None:
-    """A share would become a whole device: so nothing is left of it; also in tests/cluster."""
-    gateless.create_namespace(namespace("team"))
-    async with running(gateless) as (_, templates):
-        with pytest.raises(RefusedError, match="DRAConsumableCapacity may be off"):
-            await templates.provide("team", [template()])
-        assert stored(gateless, "team") == []
-        with contextlib.suppress(RefusedError):
-            await templates.provide("team", [template()])

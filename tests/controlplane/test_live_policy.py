@@ -3,8 +3,6 @@
 import asyncio
 import itertools
 import re
-import threading
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,16 +12,13 @@ from click.testing import CliRunner
 
 from tests.captured_log import CapturedLog
 from tests.cluster.config_maps import WITHOUT_SETTINGS, rejections, vendor
-from tests.waiting import PATIENCE, alongside, running_ahead, turns
+from tests.waiting import alongside
 from tests.waiting import until_there as until
 from webhook.cluster.client import Api
 from webhook.cluster.connection import connect
 from webhook.cluster.events import EventQueue
-from webhook.cluster.policy import live
-from webhook.cluster.policy.choose import policy_of
 from webhook.cluster.policy.documents import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
 from webhook.cluster.policy.live import LivePolicy
-from webhook.mapping.load import builtin
 from webhook.mapping.model.policy import Policy
 
 from .client import Object
@@ -145,35 +140,6 @@ async def test_follows(place: Place) -> None:
         assert first.captured.logged.count("settings_missing") == 2, "at first, and deleted"
 
 
-async def test_rejected_and_repaired(place: Place) -> None:
-    """Event, log line and verdict say why, and what is in force instead; and that it is over."""
-    async with replica(place) as first:
-        await do(place.write, "acme", vendor("acme", about="one"))
-        await until(lambda: first.about == "one", "created")
-        await do(place.write, "acme", BAD)
-        await until(lambda: first.rejected, "rejected")
-        assert first.about == "one"
-        assert first.verdicts == {"acme": False}
-        await until(lambda: place.events("acme") == [("Warning", "MappingRejected")], "event")
-        (event,) = await do(place.plane.client.list, "v1", "events", place.name)
-        assert event["message"] == (
-            "In force: its last good version. "
-            "configmap/acme/mapping.yaml:9: kesy: unknown key 'kesy' (did you mean `keys`?)"
-        )
-        assert (await do(place.recorded))["acme"] == vendor("acme", about="one")
-        await do(place.write, "acme", vendor("acme", about="two"))
-        await until(lambda: first.about == "two", "repaired")
-        await until(
-            lambda: place.events("acme") == [("Normal", "MappingAccepted"), ("Warning", "MappingRejected")],
-            "event",
-        )
-        assert [event for event in first.captured.logged if event != "policy"] == [
-            "settings_missing",
-            "mapping_rejected",
-            "mapping_accepted",
-        ]
-
-
 @pytest.mark.once("loss")
 async def test_last_good_across_restarts_and_replicas(place: Place) -> None:
     """A replica that starts while a document is invalid uses its last good version; nothing is reported twice."""
@@ -196,74 +162,6 @@ async def test_last_good_across_restarts_and_replicas(place: Place) -> None:
         await until(lambda: place.events("acme") == 2 * [("Warning", "MappingRejected")], "another")
         await do(place.remove, "acme")
         await until(lambda: three.about is None, "deleted")
-
-
-async def test_a_burst_compiles_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thirty ConfigMaps at once, however long they take to come."""
-    later = running_ahead()
-    async with replica(place) as first:
-        before = first.live.compilations
-        monkeypatch.setattr(live, "QUIET", PATIENCE)
-        monkeypatch.setattr(live, "LONGEST", PATIENCE)
-        await asyncio.gather(*(do(place.write, f"m{number}", vendor(f"v{number}")) for number in range(30)))
-        await until(lambda: sum(len(each.objects) for each in first.live.reflectors) >= 30, "all there")
-        for _ in range(2):
-            await later(PATIENCE)
-        await until(lambda: len(first.policies[-1].vendors) == len(builtin()) + 30, "all in force")
-        assert first.live.compilations - before == 1
-
-
-async def test_written_while_starting(place: Place) -> None:
-    """Whenever a ConfigMap comes during the start, it is in force soon after."""
-    for number in range(8):
-        async with replica(place, ready=False) as first:
-            await turns(number * 20)
-            await do(place.write, "acme", vendor("acme", about=f"start {number}"))
-            await until(first.describes(f"start {number}"), "in force")
-
-
-@pytest.mark.parametrize("years", [10, -10])
-async def test_the_clock_jumps(place: Place, monkeypatch: pytest.MonkeyPatch, years: int) -> None:
-    """A clock that jumps by years changes no policy, delays no change, and causes no burst of requests."""
-    now = time.time
-    async with replica(place) as first:
-        await do(place.write, "acme", vendor("acme", about="before"))
-        await until(first.describes("before"), "in force")
-        compiled, reported = first.live.compilations, len(first.captured.logged)
-        monkeypatch.setattr(time, "time", lambda: now() + years * 365.25 * 86400)
-        await turns(1000)
-        assert (first.live.compilations, len(first.captured.logged)) == (compiled, reported)
-        await do(place.write, "acme", vendor("acme", about="after"))
-        await until(first.describes("after"), "in force in spite of the clock")
-        monkeypatch.setattr(time, "time", now)
-        await do(place.write, "acme", vendor("acme", about="back"))
-        await until(first.describes("back"), "in force after the clock was put right")
-        assert max(age for reflector in first.live.reflectors if (age := reflector.age) is not None) < 365 * 86400
-
-
-@pytest.mark.parametrize("count", [200, pytest.param(1000, marks=pytest.mark.long)])
-async def test_as_many_as_anybody_has(place: Place, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    """Many documents are compiled beside the event loop, and stored for the next start."""
-    client = place.plane.client
-    for number in range(count):
-        client.create(place.manifest(f"m{number}", vendor(f"v{number}")), place.name).accepted()
-    where: list[threading.Thread] = []
-
-    def compile_somewhere(*arguments: Any, **more: Any) -> Any:
-        where.append(threading.current_thread())
-        return policy_of(*arguments, **more)
-
-    monkeypatch.setattr(live, "policy_of", compile_somewhere)
-    async with replica(place) as first:
-        assert where
-        assert threading.main_thread() not in where
-        assert len(first.policies[-1].vendors) == len(builtin()) + count
-        await do(place.write, "m7", vendor("v7", about="changed"))
-        await until(lambda: first.policies[-1].vendors["v7"].about == "changed", "one changed")
-        await until(lambda: len(place.recorded()) == count, "kept")
-    place.remove("m8")
-    async with replica(place) as first:
-        assert len(first.policies[-1].vendors) == len(builtin()) + count - 1
 
 
 def test_the_command_shows_what_is_in_force(place: Place) -> None:

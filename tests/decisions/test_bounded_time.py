@@ -6,14 +6,14 @@ The pods are those known to be slow, and what a search fills every field with. W
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 import pytest
 
-from tests.decisions.filled_fields import Filling, Place, places, sampled
+from tests.decisions.filled_fields import Filling, places, sampled
 from tests.decisions.worst_pods import (
     LARGEST,
     PODS,
@@ -38,15 +38,12 @@ pytestmark = pytest.mark.usefixtures("remembers_at_once")
 
 OPTED_IN: Final = Where("", {}, {}).namespace
 SIZE: Final = 128 * 1024
-"""Bytes of the smaller of two pods that are compared: with fewer the bounds on numbers hide what grows."""
+"""Bytes that a filled pod is to have, about."""
 
 LEAST_SIZE: Final = 4 * 1024
 """Bytes of the smallest pod that is tried."""
 
-PER_BYTE: Final = 2
 MAX_FINDINGS: Final = 128 * 8
-BASE: Final = 20_000
-"""Calls that the largest bounds may cost, whatever the size: 128 containers that ask."""
 
 CONSTANT: Final = frozenset(
     {"len", "append", "isinstance", "get", "startswith", "endswith", "setdefault", "add", "setprofile"}
@@ -129,33 +126,21 @@ def _check_work(made: Callable[[int], bytes], where: Where) -> None:
 
 
 @pytest.mark.parametrize(
-    "name, wheres",
+    "name, where",
     [
-        *(
-            pytest.param(name, [WHERE[at % len(WHERE)]], id=name, marks=[pytest.mark.long] if at % 12 else [])
-            for at, name in enumerate(GROWN)
-        ),
-        *(pytest.param(name, WHERE, id=f"{name}, everywhere", marks=pytest.mark.long) for name in GROWN),
+        pytest.param(name, WHERE[at % len(WHERE)], id=name, marks=[pytest.mark.long] if at % 8 else [])
+        for at, name in enumerate(GROWN)
     ],
 )
-def test_the_largest_pods_cost_little(name: str, wheres: Sequence[Where]) -> None:
+def test_the_largest_pods_cost_little(name: str, where: Where) -> None:
     """Property 7: no pod known to be slow costs more calls, or walks through more, than a limit."""
-    for where in wheres:
-        _check_work(partial(of_size, GROWN[name]), where)
+    _check_work(partial(of_size, GROWN[name]), where)
 
 
 @pytest.mark.parametrize("filling", one_in(16, sampled(POLICY, 1)), ids=lambda filling: filling.name)
 def test_the_search_finds_no_pod_that_costs_much(filling: Filling) -> None:
     """One way of filling each field of a pod up to 7 MiB; ``benchmarks/worst.py`` tries many."""
     _check_work(partial(filling.body, policy=POLICY), WHERE[len(filling.name) % len(WHERE)])
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("place", places(), ids=lambda place: f"{place.kind} {place.name}")
-def test_the_whole_search_finds_none(place: Place) -> None:
-    """Many ways of filling each field."""
-    for at, filling in enumerate(filling for filling in sampled(POLICY, 16) if filling.place == place):
-        _check_work(partial(filling.body, policy=POLICY), WHERE[at % len(WHERE)])
 
 
 def test_the_search_reaches_every_field() -> None:
@@ -167,18 +152,6 @@ def test_the_search_reaches_every_field() -> None:
         assert f"spec.{field}" in names
     for filling in sampled(POLICY, 2):
         assert len(filling.body(SIZE, POLICY)) <= SIZE + 64 * 1024, filling.name
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", GROWN)
-def test_costs_what_its_bytes_cost(name: str) -> None:
-    """Twice the size is at most twice the work, and a byte is at most two calls, wherever the pod is created."""
-    small, large = of_size(GROWN[name], SIZE), of_size(GROWN[name], 2 * SIZE)
-    for where in WHERE:
-        less, _, _ = counted(lambda where=where: answered(small, where))  # type: ignore[misc]
-        more, _, _ = counted(lambda where=where: answered(large, where))  # type: ignore[misc]
-        assert more <= 1.1 * less * len(large) / len(small) + BASE, where.name
-        assert more <= PER_BYTE * len(large) + BASE, where.name
 
 
 def _check_told(decision: Decision, size: int) -> None:

@@ -16,7 +16,6 @@ from tests.fuzz.kept import belonging_findings
 from tests.fuzz.own_keys import own_key_findings
 from tests.fuzz.policies import policy_of
 from tests.fuzz.properties import plain_findings
-from tests.fuzz.remembered import memory_findings
 from tests.fuzz.sampled import contradiction_findings, sampled_findings
 from tests.fuzz.served import served_findings
 from tests.fuzz.trial import Finding, RaisedError, Trial
@@ -62,7 +61,7 @@ def judge(case: Case, *, closely: bool = False) -> tuple[str, list[Finding]]:
 
     Args:
         case: what is decided.
-        closely: also what takes several decisions: many siblings, by the command line, explained.
+        closely: also what takes several decisions: without defaults, by the command line.
     """
     policy_of(case.setup).memo.clear()
     try:
@@ -74,7 +73,6 @@ def judge(case: Case, *, closely: bool = False) -> tuple[str, list[Finding]]:
             findings += [*hidden_findings(trial), *own_key_findings(trial), *denial_findings(trial, verdict)]
             findings += [*belonging_findings(trial), *served_findings(trial)]
             findings += sampled_findings(trial) if closely else contradiction_findings(trial)
-        findings += memory_findings(trial, closely=closely)
     except msgspec.DecodeError:
         return "undecodable", []
     except RaisedError as error:

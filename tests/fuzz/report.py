@@ -1,4 +1,4 @@
-"""What a run prints: the figures, and for each broken rule the smallest pod that breaks it, ready to be tried by hand."""
+"""What a run prints: the figures, and for each broken rule the first pod that breaks it, ready to be tried by hand."""
 
 import json
 from collections.abc import Iterator
@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from tests.fuzz.generate import Case
 from tests.fuzz.judge import Tally, judge
 from tests.fuzz.policies import SETUPS
-from tests.fuzz.shrink import shrunk
 from tests.fuzz.trial import NAMESPACE
 
 SHOWN = 30
-"""Findings of which the smallest pod is looked for."""
+"""Kinds of findings of which a pod is shown."""
 
 
 def figures(tally: Tally, seconds: float) -> str:
@@ -25,12 +24,12 @@ def figures(tally: Tally, seconds: float) -> str:
 
 
 def reproductions(tally: Tally, seed: int) -> Iterator[str]:
-    """Each kind of finding with its smallest reproduction, the most frequent first."""
+    """Each kind of finding with the first pod that has it, the most frequent first."""
     from tests.fuzz.generate import case_of
 
     for (rule, vendor), count in tally.findings.most_common(SHOWN):
         number = tally.first[rule, vendor]
-        case = shrunk(case_of(seed, number), rule, vendor)
+        case = case_of(seed, number)
         found = [each for each in judge(case, closely=True)[1] if (each.rule, each.vendor) == (rule, vendor)]
         detail = found[0].detail if found else "not seen again: does the decision depend on what was decided before?"
         title = f"## {rule}" + (f" ({vendor})" if vendor else "")

@@ -1,6 +1,5 @@
-"""What takes more decisions than one: namespaces without defaults, server, command line, explanations."""
+"""What takes more decisions than one: namespaces without defaults, and the command line."""
 
-import base64
 import copy
 import json
 from collections.abc import Iterator
@@ -11,14 +10,10 @@ from tests.fuzz.amounts import target_of, whole_counts
 from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.meaning import ALL, UNLIMITED, Amounts
 from tests.fuzz.oracle.reading import Read
-from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, context_of, decode, encode
-from webhook.admission import decide
+from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, decode
 from webhook.cli.manifests.files import Manifest
 from webhook.cli.manifests.simulate import SimulatedObject, simulate
-from webhook.explanation.pods import Explained, explain_pod, finding_data
-from webhook.pod import decode_pod
 from webhook.reasons import Reason
-from webhook.review import MAX_WARNINGS, decode_review, encode_answer
 
 Json = dict[str, Any]
 
@@ -27,9 +22,7 @@ def sampled_findings(trial: Trial) -> Iterator[Finding]:
     """Everything in which other ways to the decision disagree with it."""
     yield from _without_defaults(trial)
     yield from _in_a_list(trial)
-    yield from _server(trial)
     yield from _command_line(trial)
-    yield from _explained(trial)
 
 
 def contradiction_findings(trial: Trial) -> Iterator[Finding]:
@@ -115,23 +108,6 @@ def _amounts(read: Read) -> Amounts | None:
     return None if read.meaning is None else read.meaning.amounts()
 
 
-def _server(trial: Trial) -> Iterator[Finding]:
-    """The encoded answer to a review contains the decision."""
-    kind = {"group": "", "version": "v1", "kind": "Pod"}
-    request = {"uid": "u", "kind": kind, "operation": "CREATE", "namespace": NAMESPACE, "object": trial.case.pod}
-    review = decode_review(encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}))
-    assert review.pod is not None
-    decision = called(decide, review.pod, trial.context, trial.policy)
-    response = decode(encode_answer("u", decision))["response"]
-    patch = json.loads(base64.b64decode(response["patch"])) if "patch" in response else []
-    if (response["allowed"], patch) != (trial.decision.allowed, list(trial.decision.patch)):
-        yield Finding("the server answers what was decided", json.dumps(response)[:500])
-    if ("patch" in response) != ("patchType" in response):
-        yield Finding("the server answers what was decided", "patch and patchType")
-    if sum(map(len, response.get("warnings", []))) > MAX_WARNINGS:
-        yield Finding("a message is one bounded line", "all warnings together")
-
-
 def _command_line(trial: Trial) -> Iterator[Finding]:
     """``vgpu-webhook mutate`` prints what the server would have stored."""
     case = trial.case
@@ -165,37 +141,3 @@ def _same(treated: SimulatedObject, trial: Trial) -> bool:
     stored = copy.deepcopy(trial.stored)
     stored["metadata"]["namespace"] = NAMESPACE
     return bool(treated.after == stored)
-
-
-def _explained(trial: Trial) -> Iterator[Finding]:
-    """``vgpu-webhook explain`` explains this very decision."""
-    decision = trial.decision
-    explained = called(explain_pod, decode_pod(trial.raw), context_of(trial.case), trial.policy)
-    if (explained["code"], explained["allowed"]) != (decision.reason.code, decision.allowed):
-        yield Finding("explain tells what was decided", f"{explained['code']} for {decision.reason}")
-    if decision.denial is not None and explained["denial"] != finding_data(decision.denial):
-        yield Finding("explain tells what was decided", f"{explained['denial']} for {decision.denial.text}")
-    if decision.patch_json:
-        for container in explained["containers"]:
-            yield from _container_explained(trial, container)
-
-
-def _container_explained(trial: Trial, container_explained: Explained) -> Iterator[Finding]:
-    entry = trial.entry(container_explained["name"])
-    if not entry:
-        return
-    rows = container_explained["rows"]
-    written = {
-        left.rpartition(" ")[0].rpartition(" ")[2] + " " + left.rpartition(" ")[2] for left, _ in rows["written"]
-    }
-    if written - {" nothing"} != {f"{key}: {value}" for key, value in entry.get("written", {}).items()}:
-        yield Finding("explain tells what was decided", f"written {written} for {entry.get('written')}")
-    if ("gets" in rows) != ("allocation" in entry):
-        yield Finding("explain tells what was decided", f"gets {rows.get('gets')} for {entry.get('allocation')}")
-    container = next(each for each in all_containers(trial.stored) if each["name"] == container_explained["name"])
-    resources = container.get("resources") or {}
-    left = {*(resources.get("limits") or {}), *(resources.get("requests") or {})} & {
-        removed for removed, _ in rows.get("removed", ())
-    }
-    if left:
-        yield Finding("explain tells what was decided", f"removed {left}, which stand there")

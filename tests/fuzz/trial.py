@@ -22,7 +22,6 @@ T = TypeVar("T")
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder().decode
-OPEN = frozenset({"inject", "opt-out"})
 NAMESPACE = "team"
 
 

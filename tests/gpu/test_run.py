@@ -1,14 +1,7 @@
 """The script for a real GPU, on libraries that stand in for one: it passes with one that limits, and only with that."""
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from tests.decisions.test_cases import CASES, decided, pod_in
 from tests.ways_out import UNSEEN, WAYS_OUT
@@ -19,72 +12,6 @@ from .ways import ways
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-PARTS = {"libcuda.so.1": "driver.c", "libvgpu.so": "library.c"}
-ESCAPES = {"an empty environment", "the driver by its path"}
-
-Run = Callable[..., tuple[int, list[Any]]]
-
-
-@pytest.fixture(scope="module")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with what stands in."""
-    folder = tmp_path_factory.mktemp("libraries")
-    for name, source in PARTS.items():
-        command = ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", f"-Wl,-soname,{name}"]
-        subprocess.run([*command, str(HERE / "stand_ins" / source), "-o", str(folder / name)], check=True)
-    command = ["cc", "-shared", "-fPIC", "-Wl,-soname,libvgpu.so", str(ROOT / "tests/node/containers/own.c")]
-    (folder / "none").mkdir()
-    subprocess.run([*command, "-o", str(folder / "none" / "libvgpu.so")], check=True)
-    return folder
-
-
-@pytest.fixture
-def run(libraries: Path, tmp_path: Path) -> Run:
-    """Run the script with a library, and return its exit status and its rows."""
-
-    def once(shim: str, **more: str) -> tuple[int, list[Any]]:
-        environment = {
-            **os.environ,
-            "SHIM": str(libraries / shim),
-            "LD_LIBRARY_PATH": str(libraries),
-            "PATH": f"{HERE / 'stand_ins'}:{os.environ['PATH']}",
-            "PYTHONPATH": f"{ROOT}:{HERE / 'stand_ins'}",
-            "PYTHON": sys.executable,
-            **more,
-        }
-        done = subprocess.run([HERE / "run", tmp_path], env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode in {0, 1}, done.stderr
-        return done.returncode, json.loads((tmp_path / "result.json").read_text())["rows"]
-
-    return once
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("more", [{}, {"WITHOUT_MOUNTS": "1"}], ids=["mounted", "by variables alone"])
-def test_all_cases_pass(run: Run, more: dict[str, str]) -> None:
-    """With a library that limits every row is as promised; of the ways out, those that nobody closes lead out."""
-    code, rows = run("libvgpu.so", **more)
-    assert [each for each in rows if each["failures"]] == []
-    assert code == 0
-    kinds = [each["kind"] for each in rows]
-    titles = {each.title for each in containers()}
-    assert {each["name"] for each in rows if each["kind"] == "torch"} == titles
-    assert {each["name"] for each in rows if each["kind"] == "memory"} == {*titles, "without the library"}
-    assert kinds.count("cores") == 7
-    asserted = {each["name"] for each in rows if each["kind"] == "way" and each["ok"]}
-    assert len(asserted) >= 9
-    recorded = {each["name"] for each in rows if each["kind"] == "way" and each["ok"] is None}
-    assert recorded - ESCAPES == {each.variable for each in ways(Path("/"), "")} - asserted
-    assert recorded >= ESCAPES
-
-
-@pytest.mark.long
-def test_without_limits_nothing_passes(run: Run) -> None:
-    """With a library that limits nothing every row of a container fails, and the script says so at its end."""
-    code, rows = run("none/libvgpu.so")
-    assert code == 1
-    passed = {each["name"] for each in rows if each["ok"]}
-    assert passed == {"without the library"}
 
 
 def test_what_was_promised_is_what_is_stored() -> None:

@@ -55,7 +55,7 @@ DECISIONS = (
         *(f"--ignore=tests/mapping/test_{part}.py" for part in _ELSEWHERE),
     ),
     (
-        *("tests/fuzz/test_fuzz.py::test_nothing_is_found", "tests/fuzz/test_remembered.py", "tests/explanation"),
+        *("tests/fuzz/test_fuzz.py::test_nothing_is_found", "tests/explanation"),
         "tests/decisions/test_remembered_size.py",
     ),
     (

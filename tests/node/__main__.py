@@ -30,7 +30,6 @@ def main() -> None:
         for place in (*folders, *small_images.all_images(), images.product_image()):
             sys.stdout.write(f"{place}\n")
         if sys.argv[1:] == ["long"]:
-            sys.stdout.write(f"{programs.dra()}\n")
             with contextlib.suppress(NoVersionBeforeError):
                 sys.stdout.write(f"{images.image_before(version_before())}\n")
     except BinariesMissingError as error:

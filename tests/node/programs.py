@@ -16,7 +16,6 @@ from .guard import hierarchies, missing_controllers
 SOURCE = Path(__file__).parent
 COMMANDS = ("runc", "iptables", "conntrack", "ip", "nsenter", "unshare", "cc")
 CONTAINERD = "github.com/containerd/containerd/v2/cmd"
-DRA = "sigs.k8s.io/dra-example-driver/cmd/dra-example-kubeletplugin"
 NETWORK = "github.com/containernetworking/plugins/plugins"
 PROBE = """
 mount -t tmpfs node /var/lib
@@ -77,11 +76,6 @@ def find() -> Programs:
     )
     csi = GoProgram("csi", source, ("go.mod", "go.sum", "csi/main.go"), "./csi", "-s -w", WITHOUT_GO)
     return Programs(build.find(), kubernetes.folder(), runtime.folder(), csi.program())
-
-
-def dra() -> Path:
-    """Return a driver of claims, whose devices are variables in containers, built now if this machine has never built it."""
-    return GoProgram("dra-example-driver", SOURCE / "dra", ("go.mod", "go.sum"), DRA, "-s -w", WITHOUT_GO).program()
 
 
 def why_not() -> str | None:

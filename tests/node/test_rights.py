@@ -20,7 +20,7 @@ CHECK = "vgpu-webhook-check"
 
 NEVER_SEEN = {
     # Used by the server-side applies that make the objects: they are authorized as `patch` and as `create`, and the log
-    # has only the first. Without it that is refused: tests/controlplane/test_secret.py.
+    # has only the first. Without it that is refused.
     "create secrets vgpu-webhook-certificates in vgpu-webhook": "server-side apply of a Secret that is not there",
     "create configmaps vgpu-webhook-last-good in vgpu-webhook": "server-side apply of a ConfigMap that is not there",
     f"create {KIND}.{GROUP[:-3]} {REGISTRATION}": "server-side apply of a webhook configuration that is not there",

@@ -1,17 +1,13 @@
 """Whatever is sent, the answer is a documented one, and the server lives."""
 
 import asyncio
-import base64
 import contextlib
-import json
-import random
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.server.harness import CLIENT, Answer, Connection, Server, call, connected, request, review, serving
-from tests.strict_patch import apply_strictly
 from tests.waiting import Later, running_ahead, turns
 from webhook.admission import decide
 from webhook.admission.decision import Context, Decision
@@ -79,21 +75,6 @@ def check(found: list[list[Answer]]) -> None:
                 assert answer.json["code"] == answer.status
 
 
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=10)
-    | st.sampled_from(
-        [10**30, -(10**400), 1e308, "1e10000000", "9" * 50, "-1", "0.5", "", "\0", "enabled", "$(X)", "../..", "None"]
-    )
-)
-values = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
-)
 gpu_pod: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -136,60 +117,7 @@ gpu_pod: dict[str, Any] = {
 }
 
 
-def mutated(document: Any, draw: random.Random, value: Any) -> Any:
-    """Give a document with a random part replaced by a value, removed or doubled."""
-    copy = json.loads(json.dumps(document))
-    places: list[tuple[Any, Any]] = []
-
-    def walk(node: Any) -> None:
-        for key in list(node) if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ():
-            places.append((node, key))
-            walk(node[key])
-
-    walk(copy)
-    node, key = draw.choice(places)
-    match draw.randrange(4):
-        case 0:
-            del node[key]
-        case 1 if isinstance(node, list):
-            node.append(node[key])
-        case 1:
-            node[f"{key}{value}"[:80]] = node[key]
-        case _:
-            node[key] = value
-    return copy
-
-
 FUZZ = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-
-
-@FUZZ
-@given(
-    st.lists(
-        st.tuples(st.randoms(use_true_random=False), st.lists(values, min_size=1, max_size=3)), min_size=1, max_size=10
-    )
-)
-def test_mutated_reviews(mutations: list[tuple[random.Random, list[Any]]]) -> None:
-    """A review with some parts replaced by anything is answered, through the real engine, and a patch applies to it."""
-    documents = []
-    for draw, replacements in mutations:
-        document = json.loads(review(obj=gpu_pod))
-        for value in replacements:
-            document = mutated(document, draw, value)
-        documents.append(document)
-    found = answers_to(*(request(json.dumps(document).encode()) for document in documents))
-    check(found)
-    for document, answers in zip(documents, found, strict=True):
-        for patch in (each.json["response"].get("patch") for each in answers if each.status == 200):
-            if patch is not None:
-                apply_strictly(document["request"]["object"], json.loads(base64.b64decode(patch)))
-
-
-@FUZZ
-@given(st.lists(st.binary(max_size=300), min_size=1, max_size=10))
-def test_random_bodies(bodies: list[bytes]) -> None:
-    """A body of any bytes is refused, or a review by chance."""
-    check(answers_to(*map(request, bodies)))
 
 
 @FUZZ
