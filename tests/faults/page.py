@@ -12,8 +12,8 @@ USUAL_RECOVERY: Final = 10
 _HEAD: Final = f"""\
 # Reliability
 
-How faults around the webhook affect pods, and where you see them. `make test-all PART=faults` causes each of them on a real control
-plane, with two replicas behind a Service, and fails if it affects more than stated here.
+How faults around the webhook affect pods, and where you see them. `make test-all PART=faults` causes each of them on a real
+control plane, with two replicas behind a Service, and fails if it affects more than stated here.
 
 - **pods**: how many, at most, are *denied*, or created *unchanged*, of up to 30 that are created in a second; *all*: while the
   fault lasts. Without an entry, and without a GPU request, none.
