@@ -29,12 +29,11 @@ MAPPING: Final = f"{PREFIX}mapping"
 KEEP_SELECTORS: Final = f"{PREFIX}keep-selectors"
 WRITTEN_BY: Final = f"{PREFIX}written-by"
 MATCHED_NAMES: Final = f"{PREFIX}matched-names"
-PATHS: Final = f"{PREFIX}paths"
 CLAIM: Final = f"{PREFIX}claim"
 ROTATE: Final = f"{PREFIX}rotate"
 SETTINGS_NAME: Final = "vgpu-webhook-settings"  # the name of the ConfigMap with the settings, which has no label
 Place: TypeAlias = Literal["label", "annotation"]
-ObjectKind: TypeAlias = Literal["namespace", "pod", "ConfigMap", "webhook configuration", "replica", "Secret"]
+ObjectKind: TypeAlias = Literal["namespace", "pod", "ConfigMap", "webhook configuration", "Secret"]
 
 
 class OwnKey(msgspec.Struct, frozen=True):

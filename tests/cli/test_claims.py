@@ -1,27 +1,11 @@
-"""Objects of Dynamic Resource Allocation in files: what `explain` says of pods beside them; `check`: golden/checked."""
+"""Pods with claims, and what `mutate` writes as claims."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Run
 
-CLASSES = """\
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: gpu.example}
-spec: {extendedResourceName: nvidia.com/gpu}
----
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: nic.example}
-spec: {extendedResourceName: corp.example/nic}
----
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: other.example}
-"""
 TEMPLATE = """\
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
@@ -47,15 +31,6 @@ spec:
   containers:
   - {name: main, image: app, resources: {limits: {nvidia.com/gpu: 1, corp.example/nic: 1}}}
 """
-ONLY = """\
-apiVersion: v1
-kind: Pod
-metadata: {name: only}
-spec:
-  resourceClaims: [{name: gpu, resourceClaimName: mine}]
-  containers:
-  - {name: main, image: app, resources: {claims: [{name: gpu}]}}
-"""
 
 
 @pytest.mark.parametrize("setting", ["resourceClaims: warn", "otherDeviceClasses: [gpu.example, nic.example]"])
@@ -66,43 +41,6 @@ def test_check_takes_the_settings_beside_them(run: Run, tmp_path: Path, setting:
     (tmp_path / "pod.yaml").write_text(f"{TEMPLATE}---\n{BOTH}---\n{NAMED.replace('corp.example/nic', named)}")
     result = run("check", str(tmp_path))
     assert (result.exit_code, "error" in result.stderr) == (0, False)
-
-
-@pytest.mark.parametrize(
-    "devices",
-    [
-        "{requests: [{name: g, deviceClassName: gpu.example}]}",
-        "{requests: [{name: g, firstAvailable: [{name: a, deviceClassName: gpu.example}]}]}",
-    ],
-)
-def test_explain_knows_the_class_of_a_claim(run: Run, devices: str) -> None:
-    """From the claim in the files, in each version of the API; the pod is left as it is."""
-    head = "apiVersion: resource.k8s.io/v1beta1\nkind: ResourceClaim\nmetadata: {name: mine}\n"
-    claim = f"{head}spec: {{devices: {devices}}}\n"
-    result = run("explain", "-f", "-", "-o", "json", stdin=f"{claim}---\n{ONLY}")
-    only = json.loads(result.stdout)["objects"][1]
-    assert only["notes"] == ["the claim gpu is of the device class gpu.example"]
-    assert (only["pods"][0]["code"], only["pods"][0]["containers"]) == ("VGW011", [])
-
-
-def test_explain_knows_who_serves_a_name(run: Run) -> None:
-    """A DeviceClass in the files serves a resource by its own choice."""
-    result = run("explain", "-f", "-", "-o", "json", stdin=f"{CLASSES}---\n{NAMED}")
-    assert json.loads(result.stdout)["objects"][-1]["notes"] == [
-        "container main: corp.example/nic is served by the DeviceClass nic.example",
-        "container main: nvidia.com/gpu is served by the DeviceClass gpu.example",
-    ]
-
-
-@pytest.mark.parametrize(
-    "spec", ["5", "{devices: 5}", "{devices: {requests: [5, {deviceClassName: 5}]}}", "{spec: []}"]
-)
-def test_odd_objects_are_passed_over(run: Run, spec: str) -> None:
-    """It is not they that are checked."""
-    for kind in ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass"):
-        odd = f"apiVersion: resource.k8s.io/v1\nkind: {kind}\nmetadata: {{name: mine}}\nspec: {spec}\n"
-        assert run("check", "-", stdin=f"{odd}---\n{ONLY}").stderr == ""
-        assert run("explain", "-f", "-", stdin=f"{odd}---\n{ONLY}").exit_code == 0
 
 
 def test_explain_a_name_of_a_device_class(run: Run) -> None:

@@ -63,6 +63,33 @@ ENDED: tuple[tuple[int, tuple[str, ...]], ...] = (
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", ""),
+        ("mutate", "-f", ""),
+        ("explain", "-f", ""),
+        ("preview", "-f", ""),
+        ("test", ""),
+        ("vendors", "--mappings", ""),
+        ("vendors", "--values", ""),
+        ("preview", "-f", "pod.yaml", "--compare", ""),
+        ("serve", "--standalone", "--state-dir", ""),
+        ("registration", "--service", "a/b", "--ca-file", ""),
+        ("certs", "rotate", "--state-dir", ""),
+    ],
+    ids=" ".join,
+)
+def test_an_empty_name_is_not_the_current_folder(
+    run: Run, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    """It is that of a variable that is not set; a case, a pod and mappings would be found there."""
+    monkeypatch.chdir(CASES / "good")
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "the name is empty" in result.stderr
+
+
+@pytest.mark.parametrize(
     "ending, arguments", ENDED, ids=lambda each: " ".join(each) if isinstance(each, tuple) else str(each)
 )
 def test_endings(run: Run, tmp_path: Path, ending: int, arguments: tuple[str, ...]) -> None:

@@ -230,7 +230,8 @@ def test_one_reading_for_both_policies() -> None:
         (("-f", "-", "--set", "bareDevice=whole"), "unknown key 'bareDevice' (did you mean `bareDevices`?)"),
         (("-f", "-", "--set", "bareDevices"), "has no value: write KEY=VALUE"),
         (("-f", "-", "--set", "bareDevices=some"), "bareDevices"),
-        (("-f", "-", "--set", "target=[", "--set", "served=[volcano]"), "the value is not YAML"),
+        (("-f", "-", "--set", "target=[", "--set", "served=[volcano]"), "not YAML"),
+        (("-f", "-", "--set", "largestNode=0x10"), "largestNode: is '0x10', not a whole number"),
         (("-f", "-", "--set", "target=nobody"), "target"),
     ],
 )

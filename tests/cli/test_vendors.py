@@ -69,8 +69,6 @@ def test_a_name_without_an_owner(run: Run, tmp_path: Path) -> None:
         run("vendors", "--mappings", str(tmp_path)).stdout,
         re.MULTILINE,
     )
-    text = run("vendors", "mps", "--mappings", str(tmp_path)).stdout
-    assert "inactive; active: none; to change it: owners: {nvidia.com/gpu.shared: mps}" in text
 
 
 def test_no_names_of_several_vendors(run: Run, tmp_path: Path) -> None:
@@ -80,15 +78,6 @@ def test_no_names_of_several_vendors(run: Run, tmp_path: Path) -> None:
         (tmp_path / f"{vendor}.yaml").write_text(json.dumps(other))
     result = run("vendors", "--mappings", str(tmp_path))
     assert (result.exit_code, "\n\n" in result.stdout) == (0, False)
-
-
-def test_a_document_says_what_the_vendor_owns(run: Run) -> None:
-    """In a comment: what it shares with others, and how to put it in force."""
-    assert run("vendors", "nvidia").stdout.splitlines()[1] == "# nvidia.com/gpu: active; inactive: mig-single, whole"
-    assert run("vendors", "gpushare").stdout.splitlines()[1] == (
-        "# aliyun.com/gpu-mem: inactive; active: aliyun; to change it: owners: {aliyun.com/gpu-mem: gpushare}"
-    )
-    assert run("vendors", "cce").stdout.splitlines()[1].startswith("apiVersion: ")
 
 
 def test_what_is_to_be_set(run: Run) -> None:
@@ -145,15 +134,12 @@ def test_configuration_that_is_no_text(run: Run, tmp_path: Path) -> None:
     assert "not UTF-8 text" in result.stderr
 
 
-def test_what_is_overridden_is_marked(run: Run, tmp_path: Path) -> None:
-    """At the end of its line; what is no longer there stands first. It is a document still."""
+def test_an_extending_document_is_printed_whole(run: Run, tmp_path: Path) -> None:
+    """With what it does not change, so that it can be taken for a whole one."""
     (tmp_path / "nvidia.yaml").write_text(
         "extends: nvidia\nabout: |\n  two\n  lines\nkeys: {gpucores: null}\ndefaults: {memory: 8000Mi}\nguard: []\n"
     )
     text = run("vendors", "nvidia", "--mappings", str(tmp_path)).stdout
-    marked = [line for line in text.splitlines() if line.endswith("# overridden")]
-    assert marked == ["about: |  # overridden", "  memory: 8000Mi  # overridden", "guard: []  # overridden"]
-    assert text.splitlines()[2] == "# removed: keys.gpucores"
     assert repr(vendor_of(text)) == repr(load_policy(tmp_path).vendors["nvidia"])
 
 

@@ -1,14 +1,11 @@
 """The validating webhook configuration: made, read and compared by the functions of the mutating one."""
 
-import asyncio
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 import pytest
-import structlog
 
-from tests.cluster.fake_api import FakeApi
 from tests.cluster.keeping import Keeping
 from tests.cluster.test_reconciler import Clock
 from webhook.cluster.registration.names import names_set
@@ -31,8 +28,6 @@ from webhook.cluster.registration.wanted import (
     wanted_by,
 )
 from webhook.cluster.registration.writer import LEAD, RegistrationMatter, RegistrationNotice, Writer
-from webhook.cluster.served import served_everywhere, watch_replicas
-from webhook.labels import PATHS
 from webhook.mapping.document.settings import SUBJECTS
 from webhook.mapping.load import load_policy
 
@@ -280,66 +275,6 @@ async def test_only_one_of_two_judges(namespaces: str) -> None:
     assert PODS not in str(api.stored)
     assert (await judging(second))[-1]
     assert RegistrationMatter.FAILING_OPEN in {each.matter for each in reports}
-
-
-def replica_pod(name: str, *, paths: str = "", args: str = "serve", phase: str = "Running") -> dict[str, Any]:
-    """A pod of the webhook."""
-    return {
-        "metadata": {"name": name, "namespace": "gpu", "resourceVersion": "1", "annotations": {PATHS: paths}},
-        "spec": {"containers": [{"name": "webhook", "args": [args]}]},
-        "status": {"phase": phase},
-    }
-
-
-@pytest.mark.parametrize(
-    "pods, expected",
-    [
-        ([], True),
-        ([replica_pod("new", paths="/mutate /validate")], True),
-        ([replica_pod("new", paths="/mutate /validate"), replica_pod("old")], False),
-        ([replica_pod("old", phase="Pending")], False),
-        ([replica_pod("old", phase="Failed")], True),
-        ([replica_pod("of-another", args="run")], True),
-        ([{"metadata": {"name": "old", "namespace": "gpu"}, "spec": {"containers": [{"name": "webhook"}]}}], True),
-    ],
-)
-async def test_replicas_of_another_version(pods: list[dict[str, Any]], *, expected: bool) -> None:
-    """Those that do not say that they know `/validate`, as long as they may be called; until all are known, there may be."""
-    page = {"metadata": {"resourceVersion": "1"}, "items": pods}
-    replicas = watch_replicas(
-        FakeApi({"/api/v1/namespaces/gpu/pods": page}), "gpu", lambda: None, structlog.get_logger()
-    )
-    assert served_everywhere(replicas, VALIDATING.path) is False
-    task = asyncio.create_task(replicas.run())
-    await replicas.synced.wait()
-    task.cancel()
-    assert served_everywhere(replicas, VALIDATING.path) is expected
-
-
-async def test_no_pod_waits_for_a_replica_of_an_older_version() -> None:
-    """As long as there is one, in an upgrade as in a rollback; made again, it waits at once."""
-    api, clock, everywhere = Keeping(VALIDATING), Clock(), [False]
-    mutating = Writer(Keeping(), SITE, replace(WANT, kind=MUTATING), lambda _: None, clock=clock)
-    writer = Writer(api, SITE, WANT, lambda _: None, clock=clock, follows=mutating, everywhere=lambda: everywhere[0])
-
-    async def policy() -> str:
-        await writer.reconcile()
-        assert api.stored is not None
-        return next(str(each["failurePolicy"]) for each in api.stored["webhooks"] if each["name"] == PODS)
-
-    await mutating.reconcile()
-    clock.now += LEAD
-    assert await policy() == "Ignore"
-    assert writer.as_desired is False
-    everywhere[0] = True
-    assert await policy() == "Fail"
-    everywhere[0] = False
-    assert await policy() == "Ignore"
-    everywhere[0] = True
-    assert await policy() == "Fail"
-    assert not any(writer.repairs.values())
-    api.stored = None
-    assert await policy() == "Fail"
 
 
 def test_both_are_kinds_of_one_table() -> None:

@@ -313,7 +313,6 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("mappings", OK, "1 document of gpu", HEALTHY),
     ("mappings", WARNING, "a count alone requests whole devices", but(outcome=())),
     ("mappings", WARNING, "could not be read", but(outcome=REFUSED)),
-    ("mappings", WARNING, "1 document without apiVersion", but(outcome=outcome(acme="extends: nvidia\n"))),
     ("mappings", WARNING, "1 vendor to configure", but(outcome=UNREADABLE)),
     ("mappings", WARNING, "2 ConfigMaps with a document", but(outcome=OVERLOOKED)),
     ("mappings", ERROR, "1 document not in force", but(outcome=outcome(nvidia="extends: nvidia\nplaec: {}\n"))),

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from webhook.cli import completing
 from webhook.cli.terminal import DENIED, FOUND, Failure, tell
 from webhook.text import shown
 
@@ -24,18 +23,28 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _Found = TypeVar("_Found")
 
 
+class GivenPath(click.Path):
+    """A file or folder; an empty name, of a variable that is not set, names none, and not the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path as `click.Path` does."""
+        if value == "":
+            self.fail("the name is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def configured(command: Command) -> Command:
     """Give a command the options ``--mappings`` and ``--settings``."""
     mappings = click.option(
         "--mappings",
         metavar="DIR",
-        type=click.Path(path_type=Path),
+        type=GivenPath(path_type=Path),
         help="Mapping documents (*.yaml) beside the built-in ones; a vendor of the same name is replaced.",
     )
     settings = click.option(
         "--settings",
         metavar="FILE",
-        type=click.Path(path_type=Path),
+        type=GivenPath(path_type=Path),
         help="The settings document; `vgpu-webhook schema settings` prints its schema.",
     )
     return mappings(settings(command))
@@ -55,7 +64,7 @@ class PolicyOptions:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """Those that name a source of the policy; an empty name, of a variable that is not set, names none that exists."""
+        """Those that name a source of the policy."""
         return tuple(option for option in _SOURCES if getattr(self, option.removeprefix("--")) not in {None, (), False})
 
     @property
@@ -103,7 +112,7 @@ def policy_options(command: Command) -> Command:
     chart = click.option(
         "--values",
         metavar="FILE",
-        type=click.Path(path_type=Path),
+        type=GivenPath(path_type=Path),
         multiple=True,
         help="Values of the chart, as for helm: the policy that an installation with them has. Repeatable.",
     )
@@ -121,7 +130,7 @@ def of_cluster(command: Command) -> Command:
     kubeconfig = click.option(
         "--kubeconfig",
         metavar="FILE",
-        type=click.Path(path_type=Path),
+        type=GivenPath(path_type=Path),
         help="The kubeconfig file. Without it: KUBECONFIG, the pod's service account, or ~/.kube/config.",
     )
     release_namespace = click.option(
@@ -176,6 +185,7 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
         "-f",
         "--filename",
         "files",
+        type=GivenPath(),
         metavar="FILE|DIR|-",
         multiple=True,
         required=required,
@@ -188,7 +198,6 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
         "--to",
         "target",
         metavar="VENDOR",
-        shell_complete=completing.target_names,
         help="Translate every request to this vendor, for instance nvidia; `vgpu-webhook vendors` lists them.",
     )
 

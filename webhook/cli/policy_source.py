@@ -17,6 +17,7 @@ from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.document.validation import EXTENDS, merge_documents
 from webhook.mapping.load import build_policy, builtin, documents_in, settings_in
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
 
 DEFAULT: Final = "default (no target, whole devices)"
 _OTHERS: Final = "; yours: --values FILE, --context NAME"
@@ -112,9 +113,17 @@ def _default() -> SourcedPolicy:
 
 def check_target(target: str | None, policy: Policy) -> None:
     """Reject a target that is not a vendor."""
-    if target is not None and policy.vendor_called(target) is None:
-        hint = nearest_known(target, policy.vendors, policy.names)
-        raise click.BadParameter(f"no vendor is called {target!r}: {hint}", param_hint="--to")
+    if target is not None:
+        vendor_called(target, policy, "--to")
+
+
+def vendor_called(name: str, policy: Policy, option: str) -> Vendor:
+    """Return the vendor that an option names."""
+    vendor = policy.vendor_called(name)
+    if vendor is None:
+        hint = nearest_known(name, policy.vendors, policy.names)
+        raise click.BadParameter(f"no vendor is called {name!r}: {hint}", param_hint=option)
+    return vendor
 
 
 def policy_in_cluster(options: PolicyOptions) -> SourcedPolicy:

@@ -13,7 +13,7 @@ TestCase: TypeAlias = tuple[str, str, Sequence[str], Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class ReportLine:
-    """One thing that is reported: a violated rule, its severity (ok: a note), message and place."""
+    """One thing that is reported: a violated rule, its severity, message and place."""
 
     rule: str
     level: Level
@@ -60,17 +60,13 @@ def _xml(text: str) -> str:
     return _NOT_XML.sub("\ufffd", text)
 
 
-_SEVERITY: Final = {Level.OK: "notice", Level.WARNING: "warning", Level.ERROR: "error"}
-"""The level of a line in workflow commands."""
-
-
 def _github(report: CommandReport) -> str:
     """Format a workflow command for each line; they are escaped as in ``@actions/core``, ``command.ts``."""
     lines = []
     for each in _placed(report.lines):
         at = {"file": each.at.file, "line": each.at.line or 1} if each.at.file else {}
         properties = ",".join(f"{key}={_property(str(value))}" for key, value in {**at, "title": each.rule}.items())
-        lines.append(f"::{_SEVERITY[each.level]} {properties}::{_command(each.text)}\n")
+        lines.append(f"::{each.level.value} {properties}::{_command(each.text)}\n")
     return "".join(lines)
 
 

@@ -1,10 +1,11 @@
 """Writes Kubernetes Events, which ``kubectl describe`` shows below an object, also about workloads.
 
-The name of an Event is derived from its content and the version of its object: what several replicas say is written once,
-and once more when the API server has forgotten it, after an hour.
+The name of an Event is derived from its content and the version of its object: what several replicas say, or one says again,
+is written once as long as the API server keeps it, by default for an hour.
 
 The warnings of a pod that is changed or denied reach a controller, which drops them; so an Event is about its workload. A pod
-often names an owner that nobody looks at, such as a ReplicaSet; the Event is about what owns that, such as a Deployment.
+often names an owner that nobody looks at, such as a ReplicaSet; the Event is about what owns that, such as a Deployment, and
+a replica says the same of it once, also after that hour.
 """
 
 import asyncio

@@ -146,8 +146,8 @@ def _same(text: str) -> str:
     return text
 
 
-INTERVAL: Final = 0.25
-"""Seconds between two requests for one namespace; calls in between share the next one."""
+INTERVAL: Final = 0.1
+"""Seconds for which calls for one namespace are collected: they share the request that is made then."""
 
 MAX_PER_SECOND: Final = 20
 """The most requests per second for all namespaces: about as many labels as a tool writes in a second."""
@@ -173,12 +173,7 @@ class NamespaceRechecks:
         self.counts = {"stale": 0, "confirmed": 0, "unanswered": 0}
         self._pending: dict[str, asyncio.Task[Namespace]] = {}
         self._tasks: set[asyncio.Task[Namespace]] = set()
-        self._requested_at: dict[str, float] = {}
         self._recent: deque[float] = deque(maxlen=MAX_PER_SECOND)
-
-    def __len__(self) -> int:
-        """The number of namespaces whose last request is remembered."""
-        return len(self._requested_at)
 
     async def recheck(self, name: str, agrees: Callable[[Namespace], bool]) -> Namespace:
         """Read a namespace again, by a request that is made after this call; `agrees` says whether it agrees with the call."""
@@ -196,23 +191,16 @@ class NamespaceRechecks:
         now = self.clock()
         if len(self._recent) == MAX_PER_SECOND and now - self._recent[0] < 1:
             raise RecheckError("too many calls are for namespaces that have not opted in, as far as is known")
-        # In the order of insertion, so the first ones expire first.
-        expired = itertools.takewhile(lambda old: self._requested_at[old] + INTERVAL <= now, self._requested_at)
-        for old in tuple(expired):
-            del self._requested_at[old]
-        wait = max(0.0, self._requested_at.pop(name, now - INTERVAL) + INTERVAL - now)
-        self._requested_at[name] = now + wait
         self._recent.append(now)
-        task = self._pending[name] = asyncio.create_task(self._request(name, wait), name=f"recheck of namespace {name}")
+        task = self._pending[name] = asyncio.create_task(self._request(name), name=f"recheck of namespace {name}")
         # The loop itself holds only weak references to tasks.
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return task
 
-    async def _request(self, name: str, wait: float) -> Namespace:
+    async def _request(self, name: str) -> Namespace:
         try:
-            if wait:
-                await asyncio.sleep(wait)
+            await asyncio.sleep(INTERVAL)
         finally:
             del self._pending[name]
         return await self.get(name)

@@ -1,21 +1,16 @@
-"""What an installation can serve now: image volumes, by the API server's version, and paths, by all of its replicas.
+"""Whether an API server serves image volumes, by its version.
 
-An API server serves image volumes from 1.35 on by default, without a gate from 1.36 on (KEP-4639,
-``pkg/features/kube_features.go`` of Kubernetes). An older one that has the gate ``ImageVolume`` switched on serves them, too:
-the setting ``imageVolumes`` says so. The replicas are also those of other versions, during an upgrade or a rollback.
+It does from 1.35 on by default, without a gate from 1.36 on (KEP-4639, ``pkg/features/kube_features.go`` of Kubernetes). An
+older one that has the gate ``ImageVolume`` switched on serves them, too: the setting ``imageVolumes`` says so.
 """
 
 import asyncio
 import re
-from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from webhook.cluster.client import Api, ApiError, Object, PlainObject, each_at, found_at, read_object
-from webhook.cluster.reflector import Reflector
-from webhook.labels import PATHS
-from webhook.pod import ENDED
+from webhook.cluster.client import Api, ApiError, Object, found_at, read_object
 
 FIRST: Final = (1, 35)
 AGAIN: Final = 600.0
@@ -54,37 +49,3 @@ def serves(major: str, minor: str) -> bool:
     """Return whether an API server of a version serves image volumes; distributions write minors such as ``35+``."""
     numbers = [_NUMBER.match(text) for text in (major, minor)]
     return all(numbers) and tuple(int(found[0]) for found in numbers if found) >= FIRST
-
-
-SELECTOR: Final = "app.kubernetes.io/component=webhook"
-CONTAINER: Final = "webhook"
-
-
-Replicas: TypeAlias = Reflector[PlainObject, frozenset[str] | None]
-"""By pod: the paths that a replica serves; None for pods that are none, or have ended."""
-
-
-def watch_replicas(api: Api, namespace: str, changed: Callable[[], None], log: FilteringBoundLogger) -> Replicas:
-    """Make a reflector of the replicas in a namespace, which calls `changed` whenever one comes, ends or goes."""
-    return Reflector(
-        api,
-        f"/api/v1/namespaces/{namespace}/pods",
-        PlainObject,
-        paths_of,
-        log,
-        changed=lambda _: changed(),
-        query={"labelSelector": SELECTOR},
-    )
-
-
-def paths_of(pod: PlainObject) -> frozenset[str] | None:
-    """The paths that a replica serves, as its template says; None for any other pod."""
-    args = [found_at(each, list, "args") for each in each_at(pod.spec, "containers") if each.get("name") == CONTAINER]
-    if not any(each and each[0] == "serve" for each in args) or pod.status.get("phase") in ENDED:
-        return None
-    return frozenset((pod.metadata.annotations or {}).get(PATHS, "").split())
-
-
-def served_everywhere(replicas: Replicas, path: str) -> bool:
-    """Whether every replica is known to serve a path: one that is not ready yet will be called soon."""
-    return replicas.synced.is_set() and all(paths is None or path in paths for paths in replicas.objects.values())

@@ -15,12 +15,10 @@ from webhook.cluster.registration.wanted import MUTATING, PORT, ServiceReference
 from webhook.doctor.doubts import doubts
 from webhook.doctor.reading import ClusterReader, Item, moment, read_or, reads, remembered, told_by, unread
 from webhook.doctor.result import Result, UnansweredError, counted, error, first_of, ok, warning
-from webhook.mapping.document.strict import API_VERSION
 
 OLDEST: Final = (1, 30)
 """Match conditions of webhooks are stable since this version of Kubernetes; without them, an outage blocks all pods."""
 
-_HEADER: Final = re.compile("^[\"']?apiVersion[\"']? *:", re.MULTILINE)
 _VERSION: Final = re.compile(r"v(\d+)\.(\d+)")
 
 
@@ -194,10 +192,6 @@ def _incomplete(found: PolicyOutcome, release: str) -> Result | None:
     if told := list(doubts(found.policy)):
         hint = "add their mappings as ConfigMaps, or change the settings"
         return warning(f"{counted(len(told), 'vendor')} to configure", *told, hint=hint)
-    if headless := [name for name, text in found.accepted.items() if not _HEADER.search(text)]:
-        hint = f"write apiVersion: {API_VERSION} and kind: Mapping, or Settings, into each"
-        message = f"{counted(len(headless), 'document')} without apiVersion, read as {API_VERSION}"
-        return warning(message, *headless, hint=hint)
     return None
 
 

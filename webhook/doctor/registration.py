@@ -147,7 +147,7 @@ def _changed(found: Object, slight: Sequence[Difference], read: Stored, digest: 
         if read.digest not in {None, digest}:
             return warning("it was written for another policy", *lines, hint=hints[0])
         if read.version and {fault.field for fault in slight} == {"failurePolicy"}:
-            held = "the webhook does not hold pods back yet: it does not know that every replica can answer"
+            held = "the webhook does not hold pods back yet: it does not know that a replica can answer"
             return warning(held, *lines, hint=hints[1])
     permitted = f", which its annotation {KEEP_SELECTORS} permits" if keeps_selectors(found) else ""
     narrowed = [

@@ -9,7 +9,7 @@ from certs.x509 import CA_LIFE, STATIC_CA_LIFE
 from webhook.admission import decide
 from webhook.cluster.client import ConfigurationError
 from webhook.cluster.connection import connect, in_cluster_namespace, release_namespace_of
-from webhook.cluster.registration.wanted import PATH, RegistrationMode, ServiceReference, Site, is_address
+from webhook.cluster.registration.wanted import RegistrationMode, ServiceReference, Site, read_address
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
 from webhook.replica.in_cluster import WEBHOOK, ClusterOptions, InCluster
@@ -77,19 +77,12 @@ def serve_clustered(
 
 
 def _address(where: ClusterOptions, own: str | None) -> ServiceReference | str:
-    if where.url is not None and where.service is not None:
-        raise StartError("--url and --service exclude each other: use one of them")
-    if where.url is not None:
-        if not is_address(where.url):
-            raise StartError(
-                f"--url {where.url}: must be an https URL with the path {PATH}, without query and user, "
-                f"such as https://127.0.0.1:8443{PATH}"
-            )
-        return where.url
-    if where.service is not None:
-        if (service := ServiceReference.parse(where.service)) is None:
-            raise StartError(f"--service {where.service}: write NAMESPACE/NAME")
-        return service
+    try:
+        address = read_address(where.url, where.service)
+    except ValueError as error:
+        raise StartError(str(error)) from error
+    if address is not None:
+        return address
     if own is None:
         raise StartError(
             "outside a pod, API servers need the webhook's address: add --url, such as https://127.0.0.1:8443/mutate"

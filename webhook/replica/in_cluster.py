@@ -46,7 +46,7 @@ from webhook.cluster.registration.wanted import (
 from webhook.cluster.registration.writer import RegistrationNotice, Writer, bundles_in, watch_registration
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
-from webhook.cluster.served import ImageVolumes, served_everywhere, watch_replicas
+from webhook.cluster.served import ImageVolumes
 from webhook.labels import MAPPING
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
@@ -174,7 +174,6 @@ class InCluster:
         self._mutating = self._writer(wanted_by(builtin, MUTATING), None)
         self._validating = self._writer(wanted_by(builtin, VALIDATING), self._mutating)
         self._writers = (self._mutating, self._validating)
-        self._replicas = watch_replicas(api, self.release_namespace, self._validating.check, log)
         self._registrations, self._validations = (
             watch_registration(api, self._registration_changed, log, kind) for kind in KINDS
         )
@@ -184,18 +183,16 @@ class InCluster:
         self._replaced: deque[tuple[float, Policy]] = deque(maxlen=MAX_REPLACED)
 
     def _writer(self, wanted: Wanted, follows: Writer | None) -> Writer:
-        kind, subject = wanted.kind, _subject(wanted.kind)
         return Writer(
             self.api,
             self.site,
             wanted,
-            partial(self._tell_registration, subject),
+            partial(self._tell_registration, _subject(wanted.kind)),
             mode=RegistrationMode(self.options.registration),
             owner=WEBHOOK,
             is_current=self.certificates.is_current,
             opted_in=lambda: self._namespaces.opted_in(self._mutating.required.opt_in),
             serving=lambda: self.certificates.failure() is None,
-            everywhere=lambda: served_everywhere(self._replicas, kind.path),
             follows=follows,
         )
 
@@ -352,16 +349,12 @@ class InCluster:
             yield counter("vgpu_webhook_claim_templates", what, ("result",), self._claim_templates.counts.items())
 
     def _followed(self) -> dict[str, Reflector[Any, Any]]:
-        followed: dict[str, Reflector[Any, Any]] = {
+        return {
             "namespaces": self._namespaces.reflector,
             "registration": self._registrations,
             "validation": self._validations,
+            **({} if self.secret is None else {"secret": self.secret.reflector}),
         }
-        if self._managed:
-            followed["replicas"] = self._replicas
-        if self.secret is not None:
-            followed["secret"] = self.secret.reflector
-        return followed
 
     def _reflectors(self) -> Iterator[tuple[str, Reflector[Any, Any]]]:
         yield from self._followed().items()

@@ -12,7 +12,7 @@ from certs.rotation import RotationRequest, has_next
 from certs.store import Directory, Store
 from certs.upkeep import request_rotation
 from certs.x509 import CertificateError, UnusablePairError
-from webhook.cli.options import PolicyOptions, in_cluster, of_cluster
+from webhook.cli.options import GivenPath, PolicyOptions, in_cluster, of_cluster
 from webhook.cli.terminal import Failure
 from webhook.cluster.client import Api
 from webhook.cluster.secret import NAME as SECRET
@@ -35,7 +35,7 @@ def certs() -> None:
 @click.option(
     "--state-dir",
     metavar="DIR",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=GivenPath(path_type=Path, file_okay=False),
     help="The folder in which a server stores its certificates, instead of a cluster.",
 )
 @click.option(

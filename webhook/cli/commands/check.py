@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from webhook.cli.options import PolicyOptions, in_cluster, policy_options, strict_option
+from webhook.cli.options import GivenPath, PolicyOptions, in_cluster, policy_options, strict_option
 from webhook.cli.reports import REPORTS, CommandReport, ReportLine
 from webhook.cli.terminal import DENIED, FOUND, Failure, json_text, prose, tell
 from webhook.doctor.result import Check, FileLine, Level, Result, UnansweredError, unanswered
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.argument("files", metavar="[FILE|DIR|-]...", nargs=-1)
+@click.argument("files", type=GivenPath(), metavar="[FILE|DIR|-]...", nargs=-1)
 @policy_options
 @click.option(
     "-o",
@@ -38,13 +38,10 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
 
     With files, or options that name files: checks values of the chart, each file by itself; and documents over the built-in
     mappings, or over the policy of --values, of --mappings and --settings, or in force in the cluster of --context or
-    --kubeconfig. Documents are plain or in ConfigMaps. Folders are read
-    recursively, - is standard input. Options come first: what follows a FILE is one, too, and after -- everything is. In other
-    objects, these get a warning: a DeviceClass that serves a key of a mapping, and a pod or pod template with a resource claim
-    beside a GPU request in one container. What admission only records in a pod's status is a note: one line for each file. A
-    pod that the webhook would deny is an error, as is a request for a GPU outside of every pod, pod template and pod spec.
-    With -o, all of that is a report like that of an installation; as junit each check is a test case, github annotates files
-    in a GitHub workflow.
+    --kubeconfig. Documents are plain or in ConfigMaps. Folders are read recursively, - is standard input. Options come first:
+    what follows a FILE is one, too, and after -- everything is. A pod that the webhook would deny is an error, as is a request
+    for a GPU outside of every pod, pod template and pod spec. With -o, all of that is a report like that of an installation;
+    as junit each check is a test case, github annotates files in a GitHub workflow.
 
     With --pre: prints a values file for Helm, from the resources that nodes offer, the schedulers that run, and whether a
     device plugin mounts a library; each value with the reason.
@@ -120,19 +117,13 @@ def _values_for(source: PolicyOptions) -> str:
 
 
 def _print_lines(found: Sequence[tuple[Check[Any], Result]], title: str | None) -> None:
-    """Print what every command prints about its input: a line for each problem, warning and note."""
-    problems = [detail for _, result in found if result.level is Level.ERROR for detail in result.details]
+    """Print what every command prints about its input: a line for each warning and problem."""
     if found[0][1].level is not Level.ERROR:
         tell(f"policy: {title}", err=False)
         tell(found[0][1].message, err=False)
-    for _, result in found:
-        if result.level is Level.ERROR:
-            continue
-        is_warning = result.level is Level.WARNING
-        for detail in result.details:
-            tell(f"{'warning' if is_warning else 'note'}: {detail}", err=is_warning)
-    for problem in problems:
-        tell(f"error: {problem}")
+    for level in (Level.WARNING, Level.ERROR):
+        for detail in (detail for _, result in found if result.level is level for detail in result.details):
+            tell(f"{level.value}: {detail}")
 
 
 _MARKS: Final = {Level.OK: "✓", Level.WARNING: "‼", Level.ERROR: "×"}  # noqa: RUF001  (a cross)

@@ -6,7 +6,6 @@ from typing import Final
 
 import click
 
-from webhook.cli import completing
 from webhook.cli.terminal import columns, json_text, prose
 from webhook.codes import explanation_of
 from webhook.reasons import BY_CODE, Reason, ReasonKind
@@ -22,7 +21,7 @@ _DOES: Final[Mapping[ReasonKind, str]] = {
 
 
 @click.command()
-@click.argument("names", metavar="[VGW###]...", nargs=-1, shell_complete=completing.code_names)
+@click.argument("names", metavar="[VGW###]...", nargs=-1)
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def codes(names: tuple[str, ...], output: str) -> None:
     """Explain the reason codes that warnings, denials, logs and metrics carry."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import click
 import msgspec
 
-from webhook.cli import completing
 from webhook.cli.commands.check import as_text
 from webhook.cli.manifests.files import manifests_in
 from webhook.cli.manifests.preview import (
@@ -22,7 +21,7 @@ from webhook.cli.manifests.preview import (
     preview_pods,
     readiness_of,
 )
-from webhook.cli.options import PolicyOptions, in_cluster, policy_options, strict_option, tell_unjudged
+from webhook.cli.options import GivenPath, PolicyOptions, in_cluster, policy_options, strict_option, tell_unjudged
 from webhook.cli.terminal import DENIED, FOUND, Failure, aligned, json_text, prose, table_width
 from webhook.doctor.result import Check, Result, counted
 from webhook.text import shown
@@ -34,7 +33,15 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("-f", "--filename", "files", metavar="FILE|DIR|-", multiple=True, help="Manifests instead of a cluster.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    type=GivenPath(),
+    metavar="FILE|DIR|-",
+    multiple=True,
+    help="Manifests instead of a cluster.",
+)
 @click.option("-n", "--namespace", metavar="NAME", help="Only this namespace; of files: that of objects without one.")
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="All namespaces of the cluster.")
 @policy_options
@@ -43,14 +50,13 @@ if TYPE_CHECKING:
     "changes",
     metavar="KEY=VALUE",
     multiple=True,
-    shell_complete=completing.setting_names,
     help="Change a setting: bareDevices=whole; `vgpu-webhook schema settings` has them all.",
 )
 @click.option(
     "--compare",
     "other_values",
     metavar="OTHER-VALUES",
-    type=click.Path(path_type=Path),
+    type=GivenPath(path_type=Path),
     multiple=True,
     help="Only what would change with these values of the chart instead. Repeatable.",
 )
@@ -113,22 +119,18 @@ def preview(
 
 def _changed(base: "SourcedPolicy", changes: tuple[str, ...]) -> "Policy":
     """The policy with the settings of ``--set``."""
-    import yaml
-
     from webhook.mapping.document.problem import MappingError
-    from webhook.mapping.document.strict_yaml import Document
+    from webhook.mapping.document.strict_yaml import Document, parse
     from webhook.mapping.model.sizes import SETTINGS
 
     values: dict[str, Any] = {} if base.settings is None else dict(base.settings.data)
-    for change in changes:
-        key, equals, text = change.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{change!r} has no value: write KEY=VALUE", param_hint="--set")
-        try:
-            values[key] = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise click.BadParameter(f"{change!r}: the value is not YAML", param_hint="--set") from error
     try:
+        for change in changes:
+            key, equals, text = change.partition("=")
+            if not equals:
+                raise click.BadParameter(f"{change!r} has no value: write KEY=VALUE", param_hint="--set")
+            for document in parse(f"{key}: {text}", change):
+                values |= document.data
         return base.with_documents((), Document(SETTINGS, values, {}), partial=False) if changes else base.policy
     except MappingError as error:
         raise click.BadParameter("; ".join(str(problem) for problem in error.problems), param_hint="--set") from error

@@ -1,15 +1,12 @@
 """``vgpu-webhook registration``: prints the webhook configuration of a policy, for GitOps."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-from webhook.cli.options import PolicyOptions, configured
+from webhook.cli.options import GivenPath, PolicyOptions, configured
 from webhook.cli.terminal import Failure
-
-if TYPE_CHECKING:
-    from webhook.cluster.registration.wanted import ServiceReference
 
 _PEM: Final = b"-----BEGIN CERTIFICATE-----"
 
@@ -20,7 +17,7 @@ _PEM: Final = b"-----BEGIN CERTIFICATE-----"
 @click.option(
     "--ca-file",
     metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=GivenPath(path_type=Path, dir_okay=False),
     help="The CAs of the webhook's certificate, in PEM. Without it, another system has to fill in caBundle.",
 )
 @configured
@@ -44,30 +41,19 @@ def registration(  # noqa: PLR0917  (click passes them by name)
     """
     from webhook.cli.manifests.files import yaml_text
     from webhook.cli.policy_source import sourced_policy
-    from webhook.cluster.registration.wanted import KINDS, ServiceReference, Site, wanted_by
+    from webhook.cluster.registration.wanted import KINDS, ServiceReference, Site, read_address, wanted_by
     from webhook.cluster.registration.wanted import registration as make
 
-    address = _address(service, url)
+    try:
+        address = read_address(url, service)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if address is None:
+        raise click.UsageError("--service NS/NAME or --url URL is required")
     own = release_namespace or (address.namespace if isinstance(address, ServiceReference) else None)
     policy = sourced_policy(PolicyOptions(mappings=mappings, settings=settings)).policy
     site = Site(address, _bundle(ca_file), own)
     click.echo("---\n".join(yaml_text(make(wanted_by(policy, kind), site)) for kind in KINDS), nl=False)
-
-
-def _address(service: str | None, url: str | None) -> "ServiceReference | str":
-    from webhook.cluster.registration.wanted import PATH, ServiceReference, is_address
-
-    if (service is None) == (url is None):
-        raise click.UsageError("exactly one of --service NS/NAME and --url URL is required")
-    if service is not None:
-        if (found := ServiceReference.parse(service)) is None:
-            raise click.BadParameter(f"{service!r} is not NS/NAME", param_hint="--service")
-        return found
-    assert url is not None  # noqa: S101  (checked above)
-    if not is_address(url):
-        message = f"{url!r} is not an https URL with the path {PATH}, without query, fragment and user"
-        raise click.BadParameter(message, param_hint="--url")
-    return url
 
 
 def _bundle(ca_file: Path | None) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from webhook.cli.options import PolicyOptions, configured, of_cluster
+from webhook.cli.options import GivenPath, PolicyOptions, configured, of_cluster
 from webhook.cli.terminal import Failure
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
 @click.option(
     "--namespaces",
     metavar="FILE|DIR",
-    type=click.Path(path_type=Path),
+    type=GivenPath(path_type=Path),
     help="Namespace objects (YAML), for their labels and annotations. A namespace without one counts as opted in, "
     "with Pod Security level privileged.",
 )
@@ -100,14 +100,14 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
 @click.option(
     "--state-dir",
     metavar="DIR",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=GivenPath(path_type=Path, file_okay=False),
     help="Folder for the webhook's own CA and certificate; clients have to trust DIR/ca.crt. Without it: the Secret "
     "vgpu-webhook-certificates in a cluster, .vgpu-webhook with --standalone.",
 )
 @click.option(
     "--certificate-dir",
     metavar="DIR",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=GivenPath(path_type=Path, file_okay=False),
     help="Folder with a certificate that another system renews, such as a mounted Secret of cert-manager: tls.crt, "
     "tls.key, optionally ca.crt. It is reloaded when it changes, and never written.",
 )
@@ -136,7 +136,7 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
 @click.option(
     "--client-ca-file",
     metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=GivenPath(path_type=Path, dir_okay=False),
     help="CAs (PEM) of the client certificates that callers must present; without it none is required. It is read once.",
 )
 @click.option(

@@ -1,20 +1,16 @@
 """``vgpu-webhook vendors``: prints the keys of the mappings in force as a table, or a whole mapping as YAML."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 import click
 
 from webhook.admission.overrides import Overrides, target_of
-from webhook.cli import completing
 from webhook.cli.manifests.files import yaml_text
 from webhook.cli.options import PolicyOptions, policy_options
-from webhook.cli.policy_source import sourced_policy
+from webhook.cli.policy_source import sourced_policy, vendor_called
 from webhook.cli.terminal import columns, json_text, prose
 from webhook.explanation.names import counts_parts
-from webhook.mapping.document.problem import FieldPath, nearest_known, path_text
-from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
@@ -25,7 +21,7 @@ from webhook.reasons import Denied
 
 
 @click.command()
-@click.argument("name", metavar="[NAME]", required=False, shell_complete=completing.vendor_names)
+@click.argument("name", metavar="[NAME]", required=False)
 @policy_options
 @click.option(
     "-o",
@@ -50,11 +46,11 @@ def vendors(
 
     The second table has the names that several vendors use, with the active and the inactive vendors of each.
 
-    With NAME: that vendor's whole document as YAML, to start your own from. What it overrides of a built-in one is marked.
+    With NAME: that vendor's whole document as YAML, to start your own from.
     """
     sourced = sourced_policy(source)
     policy = sourced.policy
-    vendor = None if name is None else _called(policy, name)
+    vendor = None if name is None else vendor_called(name, policy, "NAME")
     if output == "json":
         found = policy.vendors.values() if vendor is None else [vendor]
         documents = ((each, sourced.written(each.name)) for each in found)
@@ -63,17 +59,8 @@ def vendors(
     elif vendor is None:
         text = keys_table(policy, origin=source.in_cluster)
     else:
-        text = as_document(vendor, sourced.written(vendor.name), names_shared_by(policy, vendor.name))
+        text = f"# {vendor.source}\n{yaml_text(sourced.written(vendor.name))}"
     click.echo(text, nl=False)
-
-
-def _called(policy: Policy, name: str) -> Vendor:
-    """Return the vendor of a name."""
-    vendor = policy.vendor_called(name)
-    if vendor is None:
-        hint = nearest_known(name, policy.vendors, policy.names)
-        raise click.BadParameter(f"no vendor is called {name!r}: {hint}", param_hint="NAME")
-    return vendor
 
 
 _INACTIVE: Final = " (inactive)"
@@ -115,46 +102,20 @@ def _target(vendor: Vendor, policy: Policy) -> str:
     return "itself" if target.name == vendor.name else target.name
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """A resource name of several vendors."""
-
-    name: str
-    owner: str | None
-    others: tuple[str, ...]
-
-    def choice(self, vendor: str) -> str:
-        """The setting that makes a vendor the active one for the name."""
-        return f"owners: {{{self.name}: {vendor}}}"
-
-
-def shared_names(policy: Policy) -> Iterator[Shared]:
-    """Every shared name that can be listed, in alphabetical order."""
+def _shared(policy: Policy) -> str:
+    """Format the resource names of several vendors, in alphabetical order, and how to make another one active."""
     users = index(policy.vendors.values(), "resource").exact
+    rows: list[tuple[str, str, str]] = []
     for name in sorted(users):
         vendors = dict.fromkeys(owner.vendor for owner in users[name])
         if len(vendors) > 1:
-            owner = next((vendor for vendor in vendors if not policy.vendors[vendor].inactive), None)
-            yield Shared(name, owner, tuple(vendor for vendor in vendors if vendor != owner))
-
-
-def _shared(policy: Policy) -> str:
-    """Format the names that several vendors use, and how to make another vendor active; empty if there are none."""
-    names = list(shared_names(policy))
-    if not names:
+            active = next((vendor for vendor in vendors if not policy.vendors[vendor].inactive), "none")
+            rows.append((name, active, ", ".join(vendor for vendor in vendors if vendor != active)))
+    if not rows:
         return ""
-    rows = [(shared.name, shared.owner or "none", ", ".join(shared.others)) for shared in names]
-    how = f"The setting `owners` makes another one active, for instance {names[0].choice(names[0].others[0])}"
+    name, _, others_ = rows[0]
+    how = f"The setting `owners` makes another one active, for instance owners: {{{name}: {others_.partition(',')[0]}}}"
     return "\n".join(["", columns([_SHARED, *rows]), *prose(how), ""])
-
-
-def names_shared_by(policy: Policy, vendor: str) -> Iterator[str]:
-    """Describe the names that a vendor shares with others."""
-    for shared in shared_names(policy):
-        if shared.owner == vendor:
-            yield f"{shared.name}: active; inactive: {', '.join(shared.others)}"
-        elif vendor in shared.others:
-            yield f"{shared.name}: inactive; active: {shared.owner or 'none'}; to change it: {shared.choice(vendor)}"
 
 
 def _cells(vendor: Vendor, key: Key) -> tuple[str, str, str]:
@@ -178,26 +139,3 @@ def _unit(vendor: Vendor, key: Key) -> str:
         return f"to be configured{together}"
     unit = bytes_text(key.unit) if key.sized else f"{number_text(key.unit)} %"
     return f"{unit}{together}" if key.values is None else f"{unit}{together}; {key.values}"
-
-
-MARK: Final = "  # overridden"
-
-
-def as_document(vendor: Vendor, data: Mapping[str, Any], notes: Iterable[str]) -> str:
-    """Format a vendor's document, merged with the one that it extends; a comment marks what it overrides."""
-    head = "".join(f"# {line}\n" for line in (vendor.source, *notes))
-    return f"{head}{marked(yaml_text(data), vendor.overridden)}"
-
-
-def marked(text: str, overridden: Iterable[FieldPath]) -> str:
-    """Add a comment to the line of each path in the YAML of a document; removed paths are listed first."""
-    (document,) = parse(text, "")
-    lines = text.splitlines()
-    removed: list[str] = []
-    for path in sorted(overridden, key=str):
-        line = document.lines.get(path)
-        if line is None:
-            removed.append(f"# removed: {path_text(path)}")
-        else:
-            lines[line - 1] += MARK
-    return "\n".join([*removed, *lines, ""])

@@ -3,16 +3,13 @@
 import difflib
 import itertools
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
-from webhook.admission.claims import claims_of, requested_key
 from webhook.admission.survey import unread_keys
-from webhook.cli.manifests.claims import ManifestClaims, claims_in
 from webhook.cli.manifests.files import Manifest, ManifestError, bodies_of, read_manifests, read_stream
 from webhook.cli.manifests.simulate import Simulated, namespaces_in, simulate
 from webhook.cli.manifests.values import chart_values, policy_of_values
@@ -27,7 +24,6 @@ from webhook.cluster.policy.documents import (
     overlooked,
 )
 from webhook.cluster.registration.names import sent_names
-from webhook.codes import explanation_of
 from webhook.doctor.doubts import doubts
 from webhook.doctor.result import Check, FileLine, Level, Result, UnansweredError, counted, error, ok, warning
 from webhook.labels import MAPPING, PREFIX
@@ -38,7 +34,6 @@ from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import EXTENDS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.pod import Pod
 from webhook.reasons import Finding, Reason
 from webhook.workloads import workloads_of
 
@@ -301,12 +296,6 @@ def _labels(files: ReadFiles) -> Result:
     return _found("labels or annotations of the webhook's own without effect", unused, "correct or remove them")
 
 
-def _claims(files: ReadFiles) -> Result:
-    """Does a DeviceClass serve a key of the policy, and do pods have claims beside such keys?"""
-    conflicts = _conflicts(files)
-    return _found("objects that conflict with the policy", conflicts, "vgpu-webhook explain -f FILE")
-
-
 def _warnings(files: ReadFiles) -> Result:
     """Would `mutate` warn of nothing in the pods of the objects?"""
     unused = Reason.OWN_KEY_UNUSED.code  # `labels` tells these
@@ -337,63 +326,11 @@ def _judged(files: ReadFiles) -> Result:
     return _located(level("there are objects or requests that nothing judges", hint=hint), rest)
 
 
-def _notes(files: ReadFiles) -> Result:
-    """What would the webhook note in the status of pods, without a warning?"""
-    noted = [*_noted(files)]
-    return _located(
-        ok(f"the webhook would note {'something' if noted else 'nothing'} on pods that needs no action"), noted
-    )
-
-
-def _conflicts(files: ReadFiles) -> Iterator[Found]:
-    """Yield DeviceClasses that serve keys of the policy, and pods with claims beside requests."""
-    policy, known = files.valid, claims_in(files.objects)
-    for resource, name in known.served.items():
-        owners = policy.resources.owners(resource)
-        if owners:
-            source = known.sources[name]
-            text = f"{source}: deviceclass/{name} serves {resource}, which is a key of {owners[0].vendor}"
-            yield text, FileLine(source)
-    for each in files.outcome.objects:
-        problems = [text for part in each.pods for text in _beside(part.pod, policy, known)]
-        classes = [text for part in each.pods for text in known.classes(part.pod) if problems]
-        yield from ((f"{each.at.file}: {each.title}: {text}", each.at) for text in (*problems, *classes))
-
-
-def _beside(pod: Pod, policy: Policy, known: ManifestClaims) -> Iterator[str]:
-    """Find claims of GPUs beside requests, as only other manifests reveal their class: of a claim, or of a resource name."""
-    if policy.settings.resource_claims == "warn":
-        return
-    of_gpus = known.of_gpus(policy)
-    served = {key: name for key, name in known.served.items() if not policy.resources.owners(key) and name in of_gpus}
-    of_claims = {name for name, classes in known.by_claim(pod).items() if not of_gpus.isdisjoint(classes)}
-    for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
-        key = requested_key(container, policy)
-        names = [name for name in claims_of(container, served) if name in served or name in of_claims]
-        if key and names:
-            yield f"container {container.name}: {key} and the claim {names[0]} in one container"
-
-
 def _unjudged(files: ReadFiles) -> Iterator[Found]:
     """Yield a line for each object that cannot be read, and for each request that nothing judges, see `unjudged`."""
     yield from ((str(each), FileLine(each.source, each.line)) for each in files.outcome.errors)
     for each in files.outcome.objects:
         yield from ((f"{each.at.file}: {each.title}: {text}", at) for _, text, at in each.unjudged)
-
-
-def _noted(files: ReadFiles) -> Iterator[Found]:
-    """Yield a line for each file with notes on its pods: their codes, and how many containers each concerns."""
-    found: dict[str, Counter[Reason]] = {}
-    for each in files.outcome.objects:
-        notes = (note.reason for pod in each.pods for note in pod.decision.notes if not note.expected)
-        found.setdefault(each.at.file, Counter()).update(notes)
-    for source, counts in found.items():
-        texts = (
-            f"{each.code} ({explanation_of(each).title}) in {counted(times, 'container')}"
-            for each, times in counts.items()
-        )
-        if counts:
-            yield f"{source}: {', '.join(texts)}", FileLine(source)
 
 
 def _own_keys(files: ReadFiles) -> Iterator[Found]:
@@ -437,9 +374,7 @@ FILE_CHECKS: Final[tuple[Check[Result], ...]] = (
     Check("vendors", "files", _vendors),
     Check("keys", "files", _keys),
     Check("labels", "files", _labels),
-    Check("claims", "files", _claims),
     Check("warnings", "files", _warnings),
     Check("denied", "files", _denied),
     Check("judged", "files", _judged),
-    Check("notes", "files", _notes),
 )

@@ -18,7 +18,6 @@ from webhook.admission import decide
 from webhook.admission.decision import Context, Decision, Namespace
 from webhook.admission.placeholders import decide_template
 from webhook.admission.stray import MOST, strays
-from webhook.cli.manifests.claims import GROUP, claims_in
 from webhook.cli.manifests.files import Manifest, ManifestError, decode_error, files_in, read_manifests
 from webhook.cli.manifests.workloads import (
     KubeObject,
@@ -179,7 +178,8 @@ def simulate(
     present = [(each.group, each.kind, each.metadata.get("namespace"), each.name) for each in everything]
     for needed in (needed for each in outcome.objects for needed in each.needed):
         metadata = needed["metadata"]
-        identity = (GROUP, needed["kind"], metadata.get("namespace"), metadata["name"])
+        group = needed["apiVersion"].partition("/")[0]
+        identity = (group, needed["kind"], metadata.get("namespace"), metadata["name"])
         if identity not in present:
             present.append(identity)
             outcome.documents.append(needed)
@@ -512,15 +512,11 @@ def explain_objects(outcome: Simulated, policy: Policy, target: str | None) -> I
     """
     from webhook.explanation.pods import POD_TARGET, explain_pod
 
-    known, match = claims_in(outcome.manifests), sent_names(policy)
+    match = sent_names(policy)
     policy = _serving(policy, target)
     pod_target = POD_TARGET if target is None else f"--to {target}"
     for each in outcome.objects:
-        told = [note for note in each.notes if not note.startswith(_SKIPPED_NOTE)]  # their reason says so
-        notes = [
-            *told,
-            *known.notes(part.pod for part in each.pods),
-        ]
+        notes = [note for note in each.notes if not note.startswith(_SKIPPED_NOTE)]  # their reason says so
         pods = []
         for pod in each.pods:
             unsent = None if match is None or sends(pod.pod, match) else NOT_SENT

@@ -258,8 +258,7 @@ class LivePolicy:
                 if last is not None and not last.accepted:
                     self._log.info(f"{verdict.kind}_accepted", config_map=name, vendor=verdict.vendor)
                     self._put_event(verdict)
-                continue
-            if last is None or _content(last) != _content(verdict):
+            elif last is None or _content(last) != _content(verdict):
                 self._log.error(
                     f"{verdict.kind}_rejected",
                     config_map=name,
@@ -267,7 +266,6 @@ class LivePolicy:
                     problems=[str(problem) for problem in verdict.problems[:MAX_PROBLEMS]],
                     in_force=verdict.instead,
                 )
-            if last is None or _key(last) != _key(verdict):
                 self._put_event(verdict)
 
     def _put_event(self, verdict: Verdict) -> None:
@@ -322,8 +320,4 @@ class LivePolicy:
 
 
 def _content(verdict: Verdict) -> tuple[object, ...]:
-    return verdict.config_map.uid, verdict.problems, verdict.instead
-
-
-def _key(verdict: Verdict) -> tuple[object, ...]:
-    return *_content(verdict), verdict.config_map.version
+    return verdict.config_map.uid, verdict.config_map.version, verdict.problems, verdict.instead

@@ -55,7 +55,6 @@ class Pass:
         announced: whether the configuration has had the current policy at least once.
         quiet: whether neither the policy nor the webhook configuration has changed for a while.
         serving: whether callers that trust the bundle can be answered; if not, pods must not be kept waiting for an answer.
-        everywhere: whether every replica has the path that is called; if not, pods must not wait, even if they do already.
     """
 
     stored: Stored
@@ -69,7 +68,6 @@ class Pass:
     announced: bool = False
     quiet: bool = False
     serving: bool = True
-    everywhere: bool = True
 
     @property
     def held(self) -> bool:
@@ -147,11 +145,11 @@ class Pass:
 
     def _fail_open(self, made: Object) -> None:
         """Let pods be admitted without an answer while no call can be answered, unless they already wait for one."""
-        if self.everywhere and not fails_open(self.stored.object or {}, self.wanted):
+        if not fails_open(self.stored.object or {}, self.wanted):
             return
         for webhook in made["webhooks"]:
             uncalled = is_injected(made) and not bundle_of(webhook)
-            if uncalled or not self.serving or not self.everywhere:
+            if uncalled or not self.serving:
                 webhook["failurePolicy"] = IGNORE
 
     def _change(self, wanted: Wanted, *, dropped: bool) -> Change:

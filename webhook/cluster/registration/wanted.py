@@ -180,12 +180,6 @@ class ServiceReference:
     path: str = PATH
     port: int = PORT
 
-    @classmethod
-    def parse(cls, text: str) -> "ServiceReference | None":
-        """Read ``NAMESPACE/NAME``; None for anything else."""
-        namespace, _, name = text.partition("/")
-        return cls(namespace, name) if namespace and name and "/" not in name else None
-
 
 @dataclass(frozen=True, slots=True)
 class Site:
@@ -335,7 +329,26 @@ def workloads_in(expression: str) -> frozenset[str]:
     return frozenset(_LISTED.findall(expression))
 
 
-def is_address(url: str) -> bool:
+def read_address(url: str | None, service: str | None) -> ServiceReference | str | None:
+    """Where the options ``--url`` and ``--service`` have API servers call; None without both.
+
+    Raises:
+        ValueError: they are given both, or one is wrong.
+    """
+    if url is not None and service is not None:
+        raise ValueError("--url and --service exclude each other: use one of them")
+    if url is not None and not _is_address(url):
+        must = f"must be an https URL with the path {PATH}, without query, fragment and user"
+        raise ValueError(f"--url {url}: {must}, such as https://127.0.0.1:8443{PATH}")
+    if service is None:
+        return url
+    namespace, _, name = service.partition("/")
+    if not namespace or not name or "/" in name:
+        raise ValueError(f"--service {service}: write NAMESPACE/NAME")
+    return ServiceReference(namespace, name)
+
+
+def _is_address(url: str) -> bool:
     """Whether a URL can be that of the webhook: the API server rejects a query or a user, and nothing else answers it."""
     try:
         parts = urlsplit(url)

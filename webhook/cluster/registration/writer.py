@@ -155,7 +155,6 @@ class Writer:
         is_current: called before CAs are removed; returns whether other replicas can only be using those of `site`.
         opted_in: returns the labels of each namespace that has opted in, as far as is known.
         serving: returns whether callers that trust the CAs of `site` can be answered.
-        everywhere: returns whether every replica answers these calls, also those of other versions.
         follows: the writer of the mutating webhook configuration, for that of the validating one; see `judged`.
         follower: the other way round.
         repairs: the number of repairs, by kind.
@@ -175,7 +174,6 @@ class Writer:
     is_current: Callable[[], Awaitable[bool]] | None = None
     opted_in: Callable[[], Sequence[Labels]] = tuple
     serving: Callable[[], bool] = lambda: True
-    everywhere: Callable[[], bool] = lambda: True
     follows: "Writer | None" = None
 
     def __post_init__(self) -> None:
@@ -288,7 +286,6 @@ class Writer:
             announced=self._last is not None and self._last.required == now.required,
             quiet=await self._may_narrow(now),
             serving=self.serving(),
-            everywhere=self.everywhere(),
         )
         update = now.update()
         return self._settle(now, stored.object or {}) if update is None else await self._write(now, *update)
@@ -330,7 +327,7 @@ class Writer:
     def _is_repair(self, now: Pass, configuration: Object) -> bool:
         """Whether others have changed something, and not this replica's policy, CAs or ability to answer."""
         last = self._last
-        if last is None or not now.announced or last.site != now.site or not now.everywhere:
+        if last is None or not now.announced or last.site != now.site:
             return False
         answered = self._failing_open and not fails_open(configuration, now.wanted)
         return not answered and not (last.held and not now.held)
@@ -356,10 +353,8 @@ class Writer:
         """Note that everything possible is written; return the seconds until the next pass."""
         self._last, self._failing_open = now, fails_open(standing, now.wanted)
         self.as_desired = not self._failing_open
-        until = "unchanged until a replica" if now.wanted.kind is MUTATING else "without a judgment until every replica"
-        what = f"{self._subject} has failurePolicy {IGNORE}: pods are admitted {until} can answer"
-        if not now.everywhere:
-            what += "; to see that every replica serves it, list and watch are needed on the pods of the webhook's namespace"
+        how = "unchanged" if now.wanted.kind is MUTATING else "without a judgment"
+        what = f"{self._subject} has failurePolicy {IGNORE}: pods are admitted {how} until a replica can answer"
         self._notices.tell_while(self._failing_open, RegistrationMatter.FAILING_OPEN, what)
         if now.held and self.follows is not None and self.follows.steady_in > 0:
             return self.follows.steady_in + MOMENT
