@@ -1,7 +1,6 @@
 """The policy: that the same documents are the same policy, and what is made of it beforehand."""
 
 from tests.mapping.vendors import ACME, policy
-from webhook.cli.commands.vendors import shared_names
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.load import load_policy, vendors_with
 from webhook.mapping.model.policy import compile_policy
@@ -34,14 +33,3 @@ def test_digest_is_that_of_the_documents() -> None:
 def test_usual_settings_say_nothing_new() -> None:
     """A setting written as it is anyway does not change the policy's digest."""
     assert policy(settings="nodeName: deny\nsmallestMemory: 256Mi\n").digest == load_policy().digest
-
-
-def test_shared_names_are_listed() -> None:
-    """Each with its active vendor and the others, in alphabetical order; what one vendor alone has is not shared."""
-    own = "family: x\nforms: [{name: whole, memory: all, cores: 100}]\n"
-    texts = [
-        f"vendor: first\n{own}keys: {{b: {{resource: x.io/b, is: devices}}, a: {{resource: x.io/a, is: devices}}}}\n",
-        f"vendor: second\ninactive: true\n{own}keys: {{b: {{resource: x.io/b, is: devices}}}}\n",
-    ]
-    found = [shared for shared in shared_names(policy(*texts)) if shared.name.startswith("x.io/")]
-    assert [(shared.name, shared.owner, shared.others) for shared in found] == [("x.io/b", "first", ("second",))]
