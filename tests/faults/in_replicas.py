@@ -14,7 +14,10 @@ from .scene import TEAM, Scene, limited
 from .stream import gpu_pod
 
 CLOCK = """
-import datetime, runpy, sys, time
+import datetime, msgspec.yaml, runpy, sys, time, types
+
+# It asks for the class itself when it decodes.
+msgspec.yaml._datetime = types.SimpleNamespace(datetime=datetime.datetime, date=datetime.date)
 
 class Ahead(datetime.datetime):
     @classmethod
