@@ -58,8 +58,6 @@ RETRYABLE: Final = {
 MOST: Final = 16 * MIB
 """Bytes of the stored parts of all objects of a kind; a list is read beside what it replaces."""
 
-AUTH_STATUSES: Final = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
-
 
 @dataclass(frozen=True, slots=True)
 class WatchConfig:
@@ -331,7 +329,7 @@ class Reflector(Generic[T, V]):
         self._trouble = trouble
         if trouble == str(int(HTTPStatus.GONE)):
             self._log.info("watch_expired", error=str(error))
-        elif isinstance(error, StatusError) and error.status in AUTH_STATUSES:
+        elif isinstance(error, StatusError) and error.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             self._log.error("watch_forbidden", status=error.status, error=error.message)
         else:
             self._log.warning("watch_failed", error=str(error))

@@ -11,8 +11,8 @@ from webhook.cluster.registration.stored import (
     Difference,
     Severity,
     Stored,
-    creates_pods,
     differences,
+    includes_rule,
     keeps_selectors,
     matched_names_in,
     other_writers,
@@ -22,6 +22,7 @@ from webhook.cluster.registration.stored import (
 from webhook.cluster.registration.wanted import (
     MUTATING,
     NAME,
+    NEW_PODS,
     VALIDATING,
     ConfigurationKind,
     Site,
@@ -194,7 +195,7 @@ async def order(seen: ClusterReader) -> Result:
 
 def _changes_pods(webhook: Object, labels: Sequence[Mapping[str, str]]) -> bool:
     """Whether it is called for new pods of some namespace with such labels, by its namespace selector."""
-    if not any(map(creates_pods, each_at(webhook, "rules"))):
+    if not any(includes_rule(rule, NEW_PODS) for rule in each_at(webhook, "rules")):
         return False
     return not labels or any(selects(webhook.get("namespaceSelector"), each) for each in labels)
 

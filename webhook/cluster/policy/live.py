@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
@@ -76,23 +76,6 @@ class PolicyFaults:
     not_compiled: bool = False
 
 
-ConfigMaps: TypeAlias = Reflector[StoredConfigMap, ConfigMap]
-
-
-def watch_config_maps(
-    api: Api, namespace: str, log: FilteringBoundLogger, changed: Callable[[Collection[str]], None]
-) -> tuple[ConfigMaps, ...]:
-    """Make the reflectors of the ConfigMaps that make up the policy, of the record last; `changed` is called with names."""
-    path = f"/api/v1/namespaces/{namespace}/configmaps"
-
-    def changed_keys(keys: Collection[str]) -> None:
-        changed({key.rpartition("/")[2] for key in keys})
-
-    return tuple(
-        Reflector(api, path, StoredConfigMap, config_map, log, changed=changed_keys, query=query) for query in SELECTORS
-    )
-
-
 @dataclass(eq=False)
 class LivePolicy:
     """Follows the ConfigMaps of the webhook's own namespace: everyone who can write some there can change the policy.
@@ -114,7 +97,11 @@ class LivePolicy:
     owner: str | None = None
 
     def __post_init__(self) -> None:
-        self.reflectors = watch_config_maps(self.api, self.namespace, self._log, self._changed)
+        path = f"/api/v1/namespaces/{self.namespace}/configmaps"
+        self.reflectors: tuple[Reflector[StoredConfigMap, ConfigMap], ...] = tuple(
+            Reflector(self.api, path, StoredConfigMap, config_map, self._log, changed=self._changed, query=query)
+            for query in SELECTORS
+        )
         self.ready = asyncio.Event()
         self.outcome: PolicyOutcome | None = None
         self.compilations = 0
@@ -164,10 +151,11 @@ class LivePolicy:
         found = {each.name: each for reflector in self.reflectors for each in reflector.objects.values()}
         return list(found.values())
 
-    def _changed(self, names: Collection[str]) -> None:
+    def _changed(self, keys: Collection[str]) -> None:
+        names = {key.rpartition("/")[2] for key in keys}
         if LAST_GOOD_NAME in names:
             self._take_record()
-        if set(names) - {LAST_GOOD_NAME}:
+        if names - {LAST_GOOD_NAME}:
             self._compile_again()
 
     def _compile_again(self) -> None:

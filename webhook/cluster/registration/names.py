@@ -58,10 +58,6 @@ class MatchedNames:
             keys=filter(other.has_key, self.keys),
         )
 
-    def covers(self, other: "MatchedNames") -> bool:
-        """Whether every pod that `other` lets through is let through here, too."""
-        return not self.lacks(other)
-
     def lacks(self, other: "MatchedNames") -> list[str]:
         """The names that only `other` has, for messages: a domain ends in a slash, a prefix in ``*``."""
         union = self | other

@@ -101,7 +101,11 @@ def _made_from(configuration: Object, ours: Mapping[str, Object], unknown: Wante
         return None
     webhooks = [each for each in unknown.kind.webhooks if each.name in ours]
     marks = {
-        (matched_names_in(configuration, each), _opt_in(ours[each.name], unknown.opt_in), _timeout(ours[each.name]))
+        (
+            matched_names_in(configuration, each),
+            _opt_in(ours[each.name], unknown.opt_in),
+            found_at(ours[each.name], int, "timeoutSeconds"),
+        )
         for each in webhooks
         if each.expression is not None
     }
@@ -114,11 +118,6 @@ def _made_from(configuration: Object, ours: Mapping[str, Object], unknown: Wante
         unknown, matched_names=names, opt_in=opt_in, timeout=timeout, subjects=subjects, workloads=workloads
     )
     return found if len(found.webhooks) == len(webhooks) else None
-
-
-def _timeout(webhook: Object) -> int | None:
-    seconds = webhook.get("timeoutSeconds")
-    return seconds if isinstance(seconds, int) else None
 
 
 def annotations_of(configuration: Object) -> Object:
@@ -370,11 +369,6 @@ def includes_rule(rule: Object, other: Object) -> bool:
         for key, wildcards in any_of.items()
         for given in [set(found_at(rule, list, key) or ())]
     )
-
-
-def creates_pods(rule: Object) -> bool:
-    """Whether a rule of a webhook matches new pods."""
-    return includes_rule(rule, NEW_PODS)
 
 
 def _rule_text(rule: Object) -> str:

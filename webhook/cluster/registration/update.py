@@ -162,7 +162,7 @@ class Pass:
             return Change.REPAIRED
         if present.matched_names == wanted.matched_names:
             return Change.TAKEN_OVER if present.digest != wanted.digest else Change.REPAIRED
-        return Change.WIDENED if wanted.matched_names.covers(present.matched_names) else Change.NARROWED
+        return Change.NARROWED if wanted.matched_names.lacks(present.matched_names) else Change.WIDENED
 
     def _set_owner(self, metadata: Object) -> None:
         """Set the owner reference, and replace one to a deleted object of the same name."""
