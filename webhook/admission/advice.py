@@ -3,17 +3,18 @@
 Whatever is advised has been tried: the target can express it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from msgspec.structs import replace
 
 from webhook import labels
 from webhook.admission.collect import ContainerRequest
-from webhook.admission.overrides import Overrides, SelectedDevice, defaults_for, device_for, target_of
+from webhook.admission.decision import Plan
+from webhook.admission.overrides import Overrides, defaults_for, device_for, overrides_of, target_of
 from webhook.admission.served import serving
 from webhook.admission.settled import NOT_FILLED, Intent, Settled, spelled_in, with_twin
-from webhook.admission.survey import ContainerKeys, PodKeys, changed
+from webhook.admission.survey import PodKeys, changed
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
@@ -31,17 +32,17 @@ _AMOUNTS: Final[Mapping[Dimension, Memory]] = {"cores": Percent(50), "memory": S
 """What stands for any amount, where a key for one is tried."""
 
 
-def remedies(settled: Settled, dimension: Dimension, intent: Intent, whole_permitted: Callable[[], bool]) -> str:
-    """Return what to write instead of a default; `whole_permitted`: whether a count alone might mean whole devices."""
-    container, default = intent.container, settled.filled[dimension]
+def remedies(settled: Settled, dimension: Dimension, intent: Intent) -> str:
+    """Return what to write instead of a default."""
+    container, default = intent.container, settled.reading.filled[dimension]
     keys = (settled.reading.form.keys[name] for name in container.vendor.by_dimension[dimension])
     size = next((spelled_in(container, key) for key in keys if _may_have(container, key, default)), None)
     if dimension == "memory" and container.bare and not intent.overrides.bare.whole:
-        return _of_bare_count(settled, size, intent, whole_permitted)
+        return _of_bare_count(settled, size, intent)
     return "" if size is None else f"; set {size} to change it"
 
 
-def _of_bare_count(settled: Settled, size: str | None, intent: Intent, whole_permitted: Callable[[], bool]) -> str:
+def _of_bare_count(settled: Settled, size: str | None, intent: Intent) -> str:
     """What to write instead of a default of memory; what a bare count most probably means, whole devices, comes first."""
     container, keys = intent.container, settled.reading.form.keys
     choices = []
@@ -51,10 +52,33 @@ def _of_bare_count(settled: Settled, size: str | None, intent: Intent, whole_per
             choices = [f"{spelled_in(container, keys[whole.key_name])}: {whole.text} for a whole device"]
     choices += [] if size is None else [f"{size} for another size"]
     choices[:1] = [f"set {choice}" for choice in choices[:1]]
-    if not settled.translated or whole_permitted():
+    if not settled.translated or container.plain or _expresses_whole(intent.target, intent.policy):
         choices.append(f"{'or ' if choices else ''}annotate the namespace {labels.BARE_DEVICES}: whole")
     assumed = " (share is assumed)" if intent.overrides.bare.origin is None else ""
     return f"{assumed}; {', '.join(choices)}" if choices else assumed
+
+
+def or_whole(plan: Plan, vendor: Vendor) -> str:
+    """Return the end of a remedy that offers whole devices; empty where the vendor serves none."""
+    policy = plan.policy
+    plain = _plain_name(vendor, overrides_of(plan.pod, plan.context, policy), policy)
+    return ", or request whole devices" if plain is not None or _expresses_whole(vendor, policy) else ""
+
+
+def _expresses_whole(vendor: Vendor, policy: Policy) -> bool:
+    try:
+        write(vendor, Request(1, ALL, ALL), {}, policy.largest_card, "")
+    except NoEquivalent:
+        return False
+    return True
+
+
+def _plain_name(vendor: Vendor, overrides: Overrides, policy: Policy) -> str | None:
+    """The name under which a plain device plugin serves a count alone as whole devices of such hardware; None if none does."""
+    if not overrides.bare.whole or overrides.pod_target is not None:
+        return None
+    keys = (key for each in policy.in_force if each.family == vendor.family for key in each.keys.values())
+    return next((name.text for key in keys for name in key.plain if not name.variables), None)
 
 
 def _may_have(container: ContainerRequest, key: Key, default: Default) -> bool:
@@ -72,29 +96,16 @@ def not_expressed(intent: Intent, reading: Reading, why: str) -> Denied:
     """Return the denial of a request that the target cannot express; why is said only where nothing can be written instead."""
     container, request = intent.container, reading.request
     instead: Instead = ()
-    remedy = _plain(intent, request)
-    if remedy is None:
+    plain = _plain_name(intent.target, intent.overrides, intent.policy) if request.whole else None
+    if plain is not None:
+        remedy = f"write {plain}: {request.devices} alone for whole devices"
+    else:
         other, instead = _other_keys(intent, reading)
         remedy = "; ".join(filter(None, (other, _device(intent, request.memory), _default_to_set(intent, request))))
     message = f"{intent.target.name} cannot express {container.shown}{f': {remedy}' if remedy else f' {why}'}"
     if intent.by_settings:
         message = f"{message}; {serving(container.vendor, intent.policy)}"
     return container.deny(Reason.NO_EQUIVALENT, message, instead=instead)
-
-
-def _plain(intent: Intent, request: Request) -> str | None:
-    """The count that requests these whole devices of a plain device plugin; None if it does not, or would be denied."""
-    if not (intent.overrides.bare.whole and request.whole and intent.overrides.pod_target is None):
-        return None
-    plain = next(_plain_names(intent.policy, intent.target.family), None)
-    return None if plain is None else f"write {plain}: {request.devices} alone for whole devices"
-
-
-def _plain_names(policy: Policy, family: str) -> Iterator[str]:
-    """The names of some hardware that plain device plugins serve."""
-    for vendor in policy.in_force:
-        for key in vendor.keys.values() if vendor.family == family else ():
-            yield from (name.text for name in key.plain if not name.variables)
 
 
 def _other_keys(intent: Intent, reading: Reading) -> tuple[str | None, Instead]:
@@ -136,7 +147,7 @@ def _without(
 def _expresses(intent: Intent, key_values: KeyValues, before: Reading) -> bool:
     """Whether the target can express what other keys of the source request, with no more defaults than `before`."""
     container, target = intent.container, intent.target
-    own = defaults_for(container.vendor, target, intent.overrides.defaults)[0]
+    own = defaults_for(container.vendor, target, intent.overrides.defaults)
     try:
         reading = read(container.vendor, key_values, own, intent.policy.largest_card, container.name)
         _, written, _ = intent.written(reading.request)
@@ -160,32 +171,17 @@ def _default_to_set(intent: Intent, request: Request) -> str | None:
 
 def _device(intent: Intent, memory: Memory | None) -> str | None:
     """What to configure or select so that the target can express the memory; None if a known device would not help."""
-    target, policy, devices = intent.target, intent.policy, intent.overrides.selected
-    sized = isinstance(memory, Size)
-    known = device_for(target, devices, policy) is not None
+    target, policy, sized = intent.target, intent.policy, isinstance(memory, Size)
+    known = device_for(target, intent.overrides.selected, policy) is not None
     if known or memory is UNLIMITED or memory is None or not _expresses_only(target, sized=not sized):
         return None
     names = policy.card_labels.get(target.family, ())
-    selected = [device for device in devices if device.label in names]
     needed = f"{memory} is a {'percentage' if sized else 'size'} on a known device only"
-    if not policy.cards or not names:
-        keys = "`cards`" if names else "`cards` and `cardLabels`"
-        select = f"select one by nodeSelector {' '.join(names[:1])}".rstrip()
-        return f"{needed}: ask the administrator to set {keys}, and {select}"
-    if not selected:
+    if policy.cards and names:
         return f"{needed}: select one of the setting `cards` by nodeSelector {names[0]}"
-    return _ambiguous(selected)
-
-
-def _ambiguous(selected: list[SelectedDevice]) -> str:
-    """What keeps the memory of selected devices from being known."""
-    first = selected[0]  # if only one has a known memory, that one is the device
-    where = f"{first.names} ({first.place} {first.label})"
-    if not first.known:
-        return f"the setting `cards` lacks the memory of {where}: ask the administrator to add it"
-    if first.memory is None:
-        return f"{where} differ in memory: select one device"
-    return f"{' and '.join(device.label for device in selected)} name devices that differ in memory: keep one"
+    keys = "`cards`" if names else "`cards` and `cardLabels`"
+    select = f"select one by nodeSelector {' '.join(names[:1])}".rstrip()
+    return f"{needed}: ask the administrator to set {keys}, and {select}"
 
 
 def _expresses_only(target: Vendor, *, sized: bool) -> bool:
@@ -199,11 +195,11 @@ def _expresses_only(target: Vendor, *, sized: bool) -> bool:
 def expressible(vendor: Vendor, key_values: KeyValues, overrides: Overrides, policy: Policy) -> bool:
     """Return whether the target of a pod can express what a container would request in these keys."""
     try:
-        target, _ = target_of(vendor, overrides, policy)
+        target = target_of(vendor, overrides, policy)
         reading = read(vendor, key_values, NOT_FILLED, policy.largest_card, "", home=target is vendor)
         if target is vendor:
             return True
-        defaults = defaults_for(target, target, overrides.defaults)[0]
+        defaults = defaults_for(target, target, overrides.defaults)
         return _read_alike(target, write(target, reading.request, defaults, policy.largest_card, ""), policy)
     except (Denied, NoEquivalent):
         return False
@@ -223,54 +219,31 @@ def _read_alike(target: Vendor, written: Written, policy: Policy) -> bool:
     return [reading.request for reading in readings] == [written.reading.request]
 
 
-_Choice: TypeAlias = tuple[tuple[str, Number | None], ...]
-
-
 def followed(denial: Finding, keys: PodKeys, denied_for: Callable[[PodKeys], Finding | None]) -> Finding:
     """A denial, with what is denied next if what it says to write is denied, too: people want to know both at once."""
     named, instead = (
-        [(choice, denied_for(_keys_with(keys, denial.container, choice))) for choice in choices]
+        [(choice, denied_for(_keys_with(keys, denial.container, dict(choice)))) for choice in choices]
         for choices in (denial.named, denial.instead[:MAX_FOLLOWED])
     )
-    next_ = next((each for each in _again(named, instead) if each.container in {None, denial.container}), None)
+    permitted = [choice for choice, again in instead if again is None]
+    tried = [again for _, again in (named if permitted else [*named, *instead]) if again is not None]
+    next_ = next((each for each in tried if each.container in {None, denial.container}), None)
     if next_ is None or (next_.reason, next_.field) == (denial.reason, denial.field):
         return denial
-    choices = (*_permitted(instead), *denial.instead[MAX_FOLLOWED:], *_continued(instead))
+    # The denied ones, each with what may then be written.
+    continued = [(*choice, *more) for choice, again in instead if again is not None for more in again.instead]
+    choices = (*permitted, *denial.instead[MAX_FOLLOWED:], *continued)
     return replace(denial, message=f"{denial.message}; even then, {next_.message}", instead=choices)
 
 
-_Tried: TypeAlias = list[tuple[_Choice, Finding | None]]
-
-
-def _permitted(tried: _Tried) -> Iterator[_Choice]:
-    return (choice for choice, again in tried if again is None)
-
-
-def _continued(tried: _Tried) -> Iterator[_Choice]:
-    """The denied choices, each with what may then be written."""
-    for choice, again in tried:
-        yield from () if again is None else ((*choice, *more) for more in again.instead)
-
-
-def _again(named: _Tried, instead: _Tried) -> Iterator[Finding]:
-    """The denials that follow: of what is named, and of choices if all of these are denied."""
-    tried = [*named, *(instead if all(again is not None for _, again in instead) else ())]
-    return (again for _, again in tried if again is not None)
-
-
-def _keys_with(keys: PodKeys, container: str | None, choice: Iterable[tuple[str, Number | None]]) -> PodKeys:
+def _keys_with(keys: PodKeys, container: str | None, choice: Mapping[str, Number | None]) -> PodKeys:
     """The keys of a pod with other numbers of some of them: of its own, or else of a container's."""
-    numbers = {name: None if number is None else exact_text(number) for name, number in choice}
+    texts = {name: None if number is None else exact_text(number) for name, number in choice.items()}
     labels, annotations = (
-        changed(texts, {name: numbers.pop(name) for name in texts if name in numbers})
-        for texts in (keys.labels, keys.annotations)
+        changed(own, {name: text for name, text in texts.items() if name in own})
+        for own in (keys.labels, keys.annotations)
     )
-    containers = [_with(each, numbers) if each.name == container else each for each in keys.containers]
+    own_texts = {**keys.labels, **keys.annotations}
+    of_container = {name: number for name, number in choice.items() if name not in own_texts}
+    containers = [each.having(of_container) if each.name == container else each for each in keys.containers]
     return PodKeys(tuple(containers), labels, annotations, keys.node_selector)
-
-
-def _with(container: ContainerKeys, numbers: Mapping[str, str | None]) -> ContainerKeys:
-    """A container with these numbers of its resources, and (None) without some."""
-    kept = {name: amounts for name, amounts in container.resources.items() if name not in numbers}
-    written = {name: (text, text) for name, text in numbers.items() if text is not None}
-    return replace(container, resources=kept | written)

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, cast
 
+from webhook.admission.advice import or_whole
 from webhook.admission.decision import Allocation, Namespace, Plan
 from webhook.admission.overrides import sized_request
-from webhook.admission.whole import or_whole
 from webhook.labels import GUARD
 from webhook.mapping.document.guard import KEPT_PLACES, Action, Guard, GuardPlace, ValueSource
 from webhook.mapping.model.shim import has_mark

@@ -153,7 +153,7 @@ def _gives(vendor: Vendor, key: Key) -> bool:
 def _keeps_its_keys(vendor: Vendor, policy: Policy) -> bool:
     """Whether a policy leaves requests in the keys of a vendor, where neither pod nor namespace says otherwise."""
     try:
-        return target_of(vendor, Overrides(), policy)[0] is vendor
+        return target_of(vendor, Overrides(), policy) is vendor
     except Denied:
         return False
 

@@ -23,7 +23,7 @@ from webhook.mapping.requests.values import for_device_size
 from webhook.pod import NodeTerm, Pod, node_terms
 from webhook.quantity import bytes_text
 from webhook.reasons import Finding, Reason, deny
-from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, UNLIMITED, Dimension, Memory, Percent, Request, Size
+from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, UNLIMITED, Dimension, Percent, Request, Size
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """What the API server writes for a pod that names none; a manifest that has not been through one means the same."""
@@ -40,16 +40,12 @@ class SelectedDevice(NamedTuple):
 
     Attributes:
         label: the label's key.
-        place: where the pod selects it.
         names: the values of the label, for messages; several, if the pod accepts any of them.
-        known: whether all of them are in the setting `cards`; if not, `names` has only the others.
         memory: bytes of each of them; None if that is not known, or they differ.
     """
 
     label: str
-    place: Literal["nodeSelector", "nodeAffinity"]
     names: str
-    known: bool
     memory: int | None
 
 
@@ -59,15 +55,9 @@ def selected_devices(pod: Pod, policy: Policy) -> tuple[SelectedDevice, ...]:
         return ()
     selector = pod.spec.node_selector or {}
     terms, _ = node_terms(pod.spec.affinity)
-    devices: list[SelectedDevice] = []
-    for label in dict.fromkeys(itertools.chain.from_iterable(policy.card_labels.values())):
-        chosen = selector.get(label)
-        values = _selected_values(label, chosen, terms)
-        if values:
-            devices.append(
-                _selected_device(label, "nodeAffinity" if chosen is None else "nodeSelector", values, policy)
-            )
-    return tuple(devices)
+    labels_of_nodes = dict.fromkeys(itertools.chain.from_iterable(policy.card_labels.values()))
+    selected = [(label, _selected_values(label, selector.get(label), terms)) for label in labels_of_nodes]
+    return tuple([_selected_device(label, values, policy) for label, values in selected if values])
 
 
 def selected_architectures(pod: Pod) -> set[str] | None:
@@ -99,15 +89,10 @@ def _in_each(label: str, terms: list[NodeTerm]) -> set[str] | None:
     return possible if terms else None
 
 
-def _selected_device(
-    label: str, place: Literal["nodeSelector", "nodeAffinity"], values: set[str], policy: Policy
-) -> SelectedDevice:
-    known = policy.cards
-    sizes = {known.get(value) for value in values}
-    unknown = sorted(value for value in values if value not in known)
-    names = unknown or sorted(values)
+def _selected_device(label: str, values: set[str], policy: Policy) -> SelectedDevice:
+    names, sizes = sorted(values), {policy.cards.get(value) for value in values}
     text = " or ".join(name[:MAX_NAME] for name in names[:MAX_NAMED]) + (" or others" if names[MAX_NAMED:] else "")
-    return SelectedDevice(label, place, text, not unknown, sizes.pop() if len(sizes) == 1 else None)
+    return SelectedDevice(label, text, sizes.pop() if len(sizes) == 1 else None)
 
 
 def device_for(target: Vendor, devices: tuple[SelectedDevice, ...], policy: Policy) -> SelectedDevice | None:
@@ -127,14 +112,6 @@ def sized_request(plan: Plan, vendor: Vendor, request: Request) -> Request:
     device = device_for(vendor, selected_devices(plan.pod, plan.policy), plan.policy)
     sized = None if device is None or device.memory is None else for_device_size(request, device.memory)
     return sized or request
-
-
-def too_large(memory: Memory | None, device: SelectedDevice) -> str | None:
-    """Return a sentence about a size that is more than the device has; None if it is not."""
-    if isinstance(memory, Size) and device.memory is not None and memory.bytes > device.memory:
-        selected = f"{device.names} ({device.place} {device.label})"
-        return f"memory {memory} is more than the {bytes_text(device.memory)} of {selected}"
-    return None
 
 
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,5}")
@@ -247,31 +224,30 @@ def _default(dimension: Dimension, text: str, largest_card: int) -> Default | No
     return None if cores is None or cores is UNLIMITED else Default(cores, "namespace")
 
 
-def target_of(vendor: Vendor, overrides: Overrides, policy: Policy) -> tuple[Vendor, Finding | None]:
-    """Return the vendor that a request in `vendor`'s keys is written for, and a warning if its hardware is another family.
+def target_of(vendor: Vendor, overrides: Overrides, policy: Policy) -> Vendor:
+    """Return the vendor that a request in `vendor`'s keys is written for.
 
     A claim stays with its vendor. Otherwise the first of: the pod's annotation, the namespace's, the mapping's `translateTo`,
     the vendor itself if the setting `served` names it, the setting `target` (for vendors of the same hardware family only),
     the vendor itself.
     """
     if vendor.claim is not None:  # what is claimed already stays so
-        return vendor, None
+        return vendor
     match override_source(vendor, overrides, policy):
         case "pod" | "namespace" as origin:
             named = overrides.namespace_target if overrides.pod_target is None else overrides.pod_target
-            return _annotated(vendor, f"{named}", origin, policy)
+            return _annotated(f"{named}", origin, policy)
         case "mapping":
-            target = policy.vendors[vendor.translate_to or ""]
-            return target, _other_family(vendor, target)
+            return policy.vendors[vendor.translate_to or ""]
         case "settings":
-            return policy.vendors[policy.settings.target or ""], None
+            return policy.vendors[policy.settings.target or ""]
         case "itself" if not vendor.target:
             message = (
                 f"nothing serves the keys of {vendor.name} untranslated: set the annotation {labels.TARGET}, "
                 "or ask the administrator for the setting `target`"
             )
             raise deny(Reason.NOT_A_TARGET, message)
-    return vendor, None
+    return vendor
 
 
 def override_source(vendor: Vendor, overrides: Overrides, policy: Policy) -> Origin:
@@ -288,7 +264,7 @@ def override_source(vendor: Vendor, overrides: Overrides, policy: Policy) -> Ori
     return "settings" if preset is not None and vendor.same_family(preset) else "itself"
 
 
-def _annotated(vendor: Vendor, name: str, origin: str, policy: Policy) -> tuple[Vendor, Finding | None]:
+def _annotated(name: str, origin: str, policy: Policy) -> Vendor:
     target = policy.vendor_called(name)
     known = [each.name for each in policy.vendors.values() if each.target]
     named = f"the {origin}'s annotation {labels.TARGET} names {name[:64]!r}"
@@ -299,41 +275,22 @@ def _annotated(vendor: Vendor, name: str, origin: str, policy: Policy) -> tuple[
     if not target.target:
         message = f"{named}, which cannot be a target: write one of {', '.join(sorted(known))}"
         raise deny(Reason.NOT_A_TARGET, message, field=labels.TARGET, value=name)
-    return target, _other_family(vendor, target)
-
-
-def _other_family(vendor: Vendor, target: Vendor) -> Finding | None:
-    """The warning about a request that is translated to other hardware; None for the same hardware."""
-    if vendor.same_family(target):
-        return None
-    message = f"translated from {vendor.name} to {target.name}: make sure that the image is built for that hardware"
-    return Finding(Reason.OTHER_FAMILY, message, field=labels.TARGET, value=target.name)
+    return target
 
 
 def defaults_for(
     source: Vendor, target: Vendor, namespace: Mapping[Dimension, Default | None]
-) -> tuple[dict[Dimension, Default], dict[Dimension, Default]]:
-    """Return the defaults that may fill a request of `source` for `target`, and the namespace's for which it has no key."""
-    without_key: dict[Dimension, Default] = {}
-    if not namespace:
-        expressed = target.expressed
-        return {name: default for name, default in source.defaults.items() if name in expressed}, without_key
-    defaults: dict[Dimension, Default] = {}
-    for dimension in DIMENSIONS:
-        default = namespace.get(dimension, source.defaults.get(dimension))
-        if default is None:
-            continue
-        if dimension in target.expressed:
-            defaults[dimension] = default
-        elif default.origin == "namespace":
-            without_key[dimension] = default
-    return defaults, without_key
+) -> dict[Dimension, Default]:
+    """Return the defaults that may fill a request of `source` for `target`: those for which it has a key."""
+    defaults = {**source.defaults, **namespace} if namespace else source.defaults
+    expressed = target.expressed
+    return {name: found for name in DIMENSIONS if name in expressed and (found := defaults.get(name)) is not None}
 
 
 def defaults_of_whole(
     defaults: Mapping[Dimension, Default], bare: BareMeaning, source: Vendor, *, home: bool
-) -> tuple[dict[Dimension, Default], dict[Dimension, Default]]:
-    """Return the defaults of a count alone that requests whole devices, and those of the namespace that do not apply to it.
+) -> dict[Dimension, Default]:
+    """Return the defaults of a count alone that requests whole devices.
 
     In the keys of a system that fills in memory by itself (`home`) the cores are written, too: all memory leaves them open.
     """
@@ -345,8 +302,4 @@ def defaults_of_whole(
         applied["memory"] = memory if memory.value == ALL else Default(ALL, bare.origin or "settings")
         if home and "memory" in source.defaults:
             applied["cores"] = Default(ALL, applied["memory"].origin)
-    return applied, {
-        dimension: default
-        for dimension, default in defaults.items()
-        if default.origin == "namespace" and applied.get(dimension) is not default
-    }
+    return applied

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
+from webhook.admission.advice import or_whole
 from webhook.admission.decision import Allocation, Plan
 from webhook.admission.overrides import DEFAULT_SCHEDULER
-from webhook.admission.whole import or_whole
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.schema import Place, PlacedIn
 from webhook.mapping.model.vendor import Vendor, system_names

@@ -85,7 +85,7 @@ def _settle_each(keys: PodKeys, overrides: Overrides, policy: Policy, without: _
             for each in containers
             if overrides.scheduler in (each.vendor.place.scheduler, *each.vendor.place.schedulers)
         ]
-        if any([target_of(vendor, overrides, policy)[0] is not vendor for vendor in of_scheduler]):
+        if any([target_of(vendor, overrides, policy) is not vendor for vendor in of_scheduler]):
             # It is replaced with the keys of the container that it belongs to, and no reason to keep others' as they are.
             overrides = replace(overrides, scheduler=None)
     return [settle(container, overrides, policy, without.get(container.position, ())) for container in containers]
@@ -111,14 +111,14 @@ def _fewer_of(group: Sequence[Settled]) -> Iterator[_Without]:
 
 def _of_namespace(container: Settled) -> set[Dimension]:
     """The dimensions that a default of the namespace fills."""
-    return {dimension for dimension, default in container.filled.items() if default.origin == "namespace"}
+    return {dimension for dimension, default in container.reading.filled.items() if default.origin == "namespace"}
 
 
 def _not_applied(results: Sequence[Settled | Unchanged], without: _Without, why: str) -> Iterator[Finding]:
     for result in results:
         if isinstance(result, Settled):
             for dimension in sorted(without.get(result.requested.position, ())):
-                message = f"{result.filled[dimension].named(dimension)} was not applied: {why}"
+                message = f"{result.reading.filled[dimension].named(dimension)} was not applied: {why}"
                 field = f"{labels.DEFAULT_PREFIX}{dimension}"
                 yield Finding(Reason.DEFAULT_NOT_APPLIED, message, result.requested.name, field)
 
@@ -128,12 +128,9 @@ def keys_after(resolution: PodResult, keys: PodKeys) -> PodKeys:
     containers = list(keys.containers)
     for settled in resolution.settled:
         position = settled.requested.position
-        before = containers[position]
-        unchanged = {name: texts for name, texts in before.resources.items() if name not in settled.resources}
-        written = {name: str(number) for name, number in settled.resources.items() if number is not None}
-        resources = unchanged | {name: (text, text) for name, text in written.items()}
-        claimed = Claimed(settled.target.name, tuple(settled.claim.values())) if settled.claim else before.claimed
-        containers[position] = replace(before, resources=resources, claimed=claimed)
+        after = containers[position].having(settled.resources)
+        claimed = Claimed(settled.target.name, tuple(settled.claim.values())) if settled.claim else after.claimed
+        containers[position] = replace(after, claimed=claimed)
     labels, annotations = changed(keys.labels, resolution.labels), changed(keys.annotations, resolution.annotations)
     return PodKeys(tuple(containers), labels, annotations, keys.node_selector)
 
@@ -157,7 +154,7 @@ def _read_already(first: PodResult, keys: PodKeys, overrides: Overrides, policy:
     return all(
         [
             _reads_alone(container, policy, several=several)
-            and target_of(container.target, overrides, policy)[0] is container.target
+            and target_of(container.target, overrides, policy) is container.target
             for container in first.settled
         ]
     )

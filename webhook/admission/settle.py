@@ -1,6 +1,5 @@
 """One container: its keys read, filled in and settled; in its own keys or in those of another vendor."""
 
-import functools
 from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from typing import TypeAlias
@@ -13,7 +12,6 @@ from webhook.admission.collect import ContainerRequest
 from webhook.admission.likely import hardly_meant, report_devices
 from webhook.admission.overrides import (
     DEFAULT_SCHEDULER,
-    BareMeaning,
     Overrides,
     defaults_for,
     defaults_of_whole,
@@ -49,9 +47,9 @@ def settle(
     container: ContainerRequest, overrides: Overrides, policy: Policy, without: Collection[Dimension] = ()
 ) -> Settled | Unchanged:
     """Settle the request of one container, or leave it unchanged; `without` the namespace's defaults of some dimensions."""
-    target, other_family = target_of(container.vendor, overrides, policy)
-    if target is not container.vendor:
-        check_ordered(target, override_source(container.vendor, overrides, policy), policy)
+    source, target = container.vendor, target_of(container.vendor, overrides, policy)
+    if target is not source:
+        check_ordered(target, override_source(source, overrides, policy), policy)
     target = target if target.claim is None else _of_partitions(container, target, target.claim, policy)
     intent = Intent(container, target, overrides, policy)
     unchanged = _unchanged(intent)
@@ -65,8 +63,9 @@ def settle(
         placed = left.finding.reason is not Reason.SIZE_UNKNOWN
         return _with_count(Unchanged(container, left.finding.message, placed=placed), policy)
     before = [*container.findings, *overrides.findings]
-    if other_family is not None:
-        before.append(replace(other_family, container=container.name))
+    if not source.same_family(target):
+        message = f"translated from {source.name} to {target.name}: make sure that the image is built for that hardware"
+        before.append(Finding(Reason.OTHER_FAMILY, message, container.name, labels.TARGET, target.name))
     if before:
         settled.findings[:0] = before
     return settled
@@ -245,7 +244,7 @@ def _left_unserved(intent: Intent) -> Unchanged:
         pass
     else:
         counted = all({"memory", "cores"}.isdisjoint(source.keys[name].dimensions) for name in container.key_values)
-        if not settled.filled and (container.plain or (counted and settled.request.whole)):
+        if not settled.reading.filled and (container.plain or (counted and settled.request.whole)):
             why = f"devices that a plain device plugin may serve: the settings name no system here for {source.name}"
             return Unchanged(container, why, share=_is_share(intent))
     raise unserved(container, intent.policy)
@@ -317,10 +316,10 @@ def _changed(intent: Intent, settled: Settled) -> str | None:
 def _settled(intent: Intent, namespace: _Namespace) -> Settled:
     """Settle with all of these defaults of the namespace that can fill anything."""
     container, source, target, policy = intent.container, intent.container.vendor, intent.target, intent.policy
-    defaults, without_key = defaults_for(source, target, namespace)
-    not_whole: Mapping[Dimension, Default] = {}
+    defaults = defaults_for(source, target, namespace)
     if intent.whole_by_count:
-        defaults, not_whole = defaults_of_whole(defaults, intent.overrides.bare, source, home=intent.home)
+        defaults = defaults_of_whole(defaults, intent.overrides.bare, source, home=intent.home)
+    not_applied = [name for name, default in namespace.items() if default and defaults.get(name) is not default]
     counted = perhaps_counted(container, target)
     default_count = defaults.pop("devices", None) if counted is not None else None
     reading = read(source, container.key_values, defaults, policy.largest_card, container.name, home=intent.home)
@@ -332,10 +331,10 @@ def _settled(intent: Intent, namespace: _Namespace) -> Settled:
         _report_not_applied(settled, dimension, defaults[dimension], why)
     if default_count is not None:
         _report_not_applied(settled, "devices", default_count, f"{counted} may already be the count")
-    for dimension, default in without_key.items():
-        _report_not_applied(settled, dimension, default, f"{target.name} has no key for it")
-    for dimension, default in not_whole.items():
-        _report_not_applied(settled, dimension, default, "a count alone requests whole devices here")
+    for dimension in not_applied:
+        expressed = dimension in target.expressed
+        why = "a count alone requests whole devices here" if expressed else f"{target.name} has no key for it"
+        _report_not_applied(settled, dimension, namespace[dimension], why)
     return settled
 
 
@@ -368,7 +367,6 @@ def _kept(intent: Intent, reading: Reading) -> Settled:
         container.vendor,
         reading.spelled or reading.request,
         reading.form.name,
-        reading.filled,
         reading,
         findings=[*reading.findings, *limit_not_kept(reading.form, container)],
     )
@@ -394,7 +392,6 @@ def _translated(intent: Intent, reading: Reading) -> Settled:
         intent.target,
         written.reading.request,
         written.form.name,
-        reading.filled,
         reading,
         findings=[*reading.findings, *findings],
         read_back=written.reading,
@@ -408,7 +405,7 @@ def _fill_in(intent: Intent, settled: Settled, key: Key, number: Number) -> None
     """Write a key for a default, and warn about it."""
     name = _write_key(settled, key, number)
     for dimension in key.dimensions if not intent.whole_by_count else ():
-        default = settled.filled.get(dimension)
+        default = settled.reading.filled.get(dimension)
         if default is None:
             continue
         how, step, value, amount = "", None, default.value, getattr(settled.request, dimension)
@@ -421,7 +418,7 @@ def _fill_in(intent: Intent, settled: Settled, key: Key, number: Number) -> None
 def _report_defaults(intent: Intent, settled: Settled, written: Written) -> None:
     """Warn about the defaults of a translated request."""
     keys = intent.target.keys
-    for dimension in settled.filled if not intent.whole_by_count else ():
+    for dimension in settled.reading.filled if not intent.whole_by_count else ():
         entries = [str(entry) for name, entry in written.keys.items() if dimension in keys[name].dimensions]
         how = f", written as {', '.join(entries)}" if entries else ""
         settled.findings.append(_filled(intent, settled, dimension, how))
@@ -429,21 +426,11 @@ def _report_defaults(intent: Intent, settled: Settled, written: Written) -> None
 
 def _filled(intent: Intent, settled: Settled, dimension: Dimension, how: str, step: Step | None = None) -> Finding:
     """The warning about a default that applies."""
-    default = settled.filled[dimension]
+    default = settled.reading.filled[dimension]
     missing = "device count" if dimension == "devices" else dimension
-    advice = remedies(settled, dimension, intent, functools.partial(_permits_whole, intent))
+    advice = remedies(settled, dimension, intent)
     message = f"no {missing} requested: {default.value} by the {default.origin}'s default{how}{advice}"
     return Finding(Reason.DEFAULT_FILLED, message, intent.container.name, step=step)
-
-
-def _permits_whole(intent: Intent) -> bool:
-    """Whether a count alone would be permitted if it meant whole devices: many targets cannot express them."""
-    whole = replace(intent.overrides, bare=BareMeaning(whole=True, origin="namespace"))
-    try:
-        settle(intent.container, whole, intent.policy)
-    except Denied:
-        return False
-    return True
 
 
 def _write_key(settled: Settled, key: Key, number: Number) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from webhook.admission.collect import ContainerRequest
-from webhook.admission.overrides import Overrides, defaults_for, device_for, override_source, too_large
+from webhook.admission.overrides import Overrides, defaults_for, device_for, override_source
 from webhook.mapping.model.keys import Binding, Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
@@ -21,7 +21,7 @@ from webhook.mapping.requests.values import (
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.quantity import Number, bytes_text
 from webhook.reasons import Finding, Reason
-from webhook.request import Dimension, Request
+from webhook.request import Dimension, Request, Size
 
 NOT_FILLED: Final[Defaults] = {}
 """The defaults where nothing is filled in."""
@@ -58,7 +58,7 @@ class Intent(Struct, frozen=True):
         # A claim is never filled in.
         if target.inactive or target.claim is not None:
             return {}
-        defaults = defaults_for(target, target, self.overrides.defaults)[0]
+        defaults = defaults_for(target, target, self.overrides.defaults)
         if self.whole_by_count:  # then what is written is a count alone, or all of the memory
             defaults.pop("memory", None)
             defaults.pop("cores", None)
@@ -82,17 +82,19 @@ class Intent(Struct, frozen=True):
         device = device_for(target, self.overrides.selected, self.policy)
         if device is None or device.memory is None:
             raise failure
-        converted = for_device_size(request, device.memory)
+        converted, selected = for_device_size(request, device.memory), f"{device.names} ({device.label})"
         if converted is None:
-            excess = too_large(request.memory, device)
-            raise failure if excess is None else NoEquivalent(excess, *failure.reasons)
+            if not isinstance(request.memory, Size):
+                raise failure
+            has = f"the {bytes_text(device.memory)} of {selected}"
+            raise NoEquivalent(f"memory {request.memory} is more than {has}", *failure.reasons)
         try:
             written = write(target, converted, defaults, largest, name)
         except NoEquivalent as error:
             raise NoEquivalent(*error.reasons, *failure.reasons) from None
         message = (
             f"memory {request.memory} per device was written as {converted.memory}: "
-            f"{device.names} ({device.place} {device.label}) has {bytes_text(device.memory)} by the setting `cards`"
+            f"{selected} has {bytes_text(device.memory)} by the setting `cards`"
         )
         step = step_between("memory", request.memory, converted.memory)
         assumed = Finding(Reason.DEVICE_MEMORY_ASSUMED, message, name, device.label, device.names, step)
@@ -118,7 +120,6 @@ class Settled(Struct):
         target: the vendor that it is written for.
         request: its allocation, as the target's keys express it.
         form: the target's form that the keys take.
-        filled: dimensions with their defaults.
         reading: the meaning of the source's keys, before anything is rounded or dropped for the target.
         resources: resource names to write with their number, or None to remove.
         claim: the keys of its claim, of a target that has claims; otherwise empty.
@@ -132,7 +133,6 @@ class Settled(Struct):
     target: Vendor
     request: Request
     form: str
-    filled: Defaults
     reading: Reading
     resources: dict[str, Number | None] = {}
     claim: dict[str, KeyValue] = {}

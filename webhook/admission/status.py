@@ -107,8 +107,8 @@ def _container(settled: Settled, delivery: str | None, notes: list[str] | None) 
     }
     if settled.request != settled.reading.request:
         status["allocation"] = _amounts(settled.request)
-    if settled.filled:
-        status["defaults"] = {dimension: default.origin for dimension, default in settled.filled.items()}
+    if settled.reading.filled:
+        status["defaults"] = {dimension: default.origin for dimension, default in settled.reading.filled.items()}
     if settled.translated:
         status["target"] = settled.target.name
     written = {name: exact_text(number) for name, number in settled.resources.items() if number is not None}

@@ -35,7 +35,7 @@ from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.values import KeyValue
 from webhook.patch import Slot, slots
 from webhook.pod import Metadata, Pod, QuantityText, Resources
-from webhook.quantity import canonical
+from webhook.quantity import Number, canonical, exact_text
 from webhook.reasons import Denied, Finding, Reason, ReasonKind, deny
 from webhook.request import ClaimTemplate
 
@@ -80,6 +80,12 @@ class ContainerKeys(Struct, frozen=True):
     perhaps: tuple[str, ...]
     claimed: "Claimed | None" = None
     sidecar: bool = False
+
+    def having(self, numbers: Mapping[str, Number | None]) -> "ContainerKeys":
+        """Return it with these numbers of resources, and (None) without some."""
+        kept = {name: amounts for name, amounts in self.resources.items() if name not in numbers}
+        texts = {name: exact_text(number) for name, number in numbers.items() if number is not None}
+        return replace(self, resources=kept | {name: (text, text) for name, text in texts.items()})
 
 
 class Claimed(NamedTuple):

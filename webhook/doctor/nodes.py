@@ -49,7 +49,7 @@ async def targets(seen: ClusterReader) -> list[Vendor]:
 
 def _target(vendor: Vendor, policy: Policy) -> Vendor | None:
     try:
-        return target_of(vendor, Overrides(), policy)[0]
+        return target_of(vendor, Overrides(), policy)
     except Denied:
         return None
 

@@ -72,7 +72,7 @@ def _invalid_values(space: Namespace, policy: Policy) -> Iterator[str]:
     vendor = next((each for each in policy.in_force if each.claim is None), None)
     if vendor is not None and overrides.namespace_target is not None:
         try:
-            check_ordered(target_of(vendor, overrides, policy)[0], "namespace", policy)
+            check_ordered(target_of(vendor, overrides, policy), "namespace", policy)
         except Denied as denied:
             yield denied.finding.message
 

@@ -442,7 +442,7 @@ def _written(settled: Settled) -> Iterator[ExplainedRow]:
 
 def _why(settled: Settled, name: str, key: Key) -> str:
     if settled.translated:
-        filled = [dimension for dimension in key.dimensions if dimension in settled.filled]
+        filled = [dimension for dimension in key.dimensions if dimension in settled.reading.filled]
         return "filled in" if filled and len(filled) == len(key.dimensions) else "translated"
     if key.name in settled.reading.corrections:
         return "rounded up"

@@ -95,11 +95,11 @@ def _reading(requested: ContainerRequest, overrides: Overrides, policy: Policy) 
     """The meaning of keys that the target cannot express; None if they have none."""
     vendor = requested.vendor
     try:
-        target, _ = target_of(vendor, overrides, policy)
-        defaults, _ = defaults_for(vendor, target, overrides.defaults)
+        target = target_of(vendor, overrides, policy)
+        defaults = defaults_for(vendor, target, overrides.defaults)
         home = target is vendor
         if overrides.bare.whole and requested.bare:
-            defaults, _ = defaults_of_whole(defaults, overrides.bare, vendor, home=home)
+            defaults = defaults_of_whole(defaults, overrides.bare, vendor, home=home)
         return read(vendor, requested.key_values, defaults, policy.largest_card, requested.name, home=home)
     except Denied:
         return None

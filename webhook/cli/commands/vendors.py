@@ -96,7 +96,7 @@ def spelled_rows(vendor: Vendor) -> Iterator[tuple[str, str, str]]:
 
 def _target(vendor: Vendor, policy: Policy) -> str:
     try:
-        target, _ = target_of(vendor, Overrides(), policy)
+        target = target_of(vendor, Overrides(), policy)
     except Denied:
         return "none"
     return "itself" if target.name == vendor.name else target.name
