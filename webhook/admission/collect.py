@@ -2,9 +2,9 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -21,6 +21,8 @@ from webhook.request import MAX_DEVICES
 
 MAX_REQUESTING: Final = 128
 """Containers of one pod that may request: far beyond any node's devices; it bounds the time of a decision."""
+
+_T = TypeVar("_T")
 
 _SHORT: Final = 19
 """Characters from which digits may be more than a quantity can hold, 2^63 - 1."""
@@ -41,7 +43,6 @@ class ContainerRequest(msgspec.Struct):
         other_spellings: further spellings of keys in `key_values`, with any number.
         unequal_twins: pairs of a key and its twin with different amounts, the lower one first; `key_values` has that one,
             which is guaranteed.
-        beside: by vendor, the container as it requests in other vendors' keys; empty once it is known which of them request.
         copy: the same request in the keys of a vendor that copies this one's; or keys of a vendor that may be beside
             these, so that the container is left unchanged.
     """
@@ -56,7 +57,6 @@ class ContainerRequest(msgspec.Struct):
     findings: list[Finding] = []
     other_spellings: list[KeyValue] = []
     unequal_twins: list[tuple[KeyValue, KeyValue]] = []
-    beside: "dict[str, ContainerRequest]" = {}
     copy: "ContainerRequest | None" = None
 
     @property
@@ -78,10 +78,6 @@ class ContainerRequest(msgspec.Struct):
     def every_shown(self) -> str:
         """The same, with those of value 0 and other spellings."""
         return ", ".join(map(str, (*self.all_key_values.values(), *self.other_spellings)))
-
-    def requests_in(self, vendor: Vendor) -> bool:
-        """Return whether it has keys of a vendor."""
-        return self.vendor is vendor or vendor.name in self.beside
 
     @property
     def has_number(self) -> bool:
@@ -123,8 +119,7 @@ class ContainerRequest(msgspec.Struct):
     def _add_again(self, key: Key, present: KeyValue, entry: KeyValue) -> None:
         """Add a key that is there already: in its twin, or under another spelling, of which those that are 0 do not count."""
         if key.twin is not None:
-            if present.text != entry.text and present.number != entry.number:
-                self._add_unequal_twin(present, entry)
+            self._add_twin(present, entry)
         elif entry.number == 0 and key.zero is not None:
             self.other_zeros.append(entry)
         elif entry.key_name in self.key_values:
@@ -178,8 +173,10 @@ class ContainerRequest(msgspec.Struct):
                 if entry.key_name not in self.key_values:
                     into.setdefault(entry.key_name, entry)
 
-    def _add_unequal_twin(self, present: KeyValue, entry: KeyValue) -> None:
+    def _add_twin(self, present: KeyValue, entry: KeyValue) -> None:
         """Read the lower of two amounts, which the vendor guarantees; a request that stays in its keys keeps both."""
+        if present.text == entry.text or present.number == entry.number:
+            return
         if not present.number or not entry.number:
             raise self.deny(
                 Reason.TWINS_DIFFER, f"{present} and {entry} must agree: write the same value to both", entry
@@ -227,43 +224,34 @@ def _without_container(binding: Binding) -> Binding:
     return tuple([pair for pair in binding if pair[0] != CONTAINER]) if binding else ()
 
 
-def _requesting(container: ContainerRequest) -> ContainerRequest | None:
+def _requesting(by_vendor: Collection[ContainerRequest]) -> ContainerRequest | None:
     """The container in the keys in which it requests; None if it requests no device (``devices: 0`` alone).
 
     Keys of another vendor that are all 0 request nothing beside it.
     """
-    if not container.beside:
-        return container if container.requests_devices() else None
-    every = [(each, each.requests_devices()) for each in (container, *container.beside.values())]
-    container.beside = {}
-    found = [each for each, requests in every if requests or each.has_number]
-    if len(found) > 1:
-        return _of_two(container, *found)
+    every = [(each, each.requests_devices()) for each in by_vendor]
+    if len(every) > 1:
+        found = [each for each, requests in every if requests or each.has_number]
+        if len(found) > 1:
+            return _of_two(*found)
     return next((each for each, requests in every if requests), None)
 
 
-def _of_two(
-    container: ContainerRequest, first: ContainerRequest, second: ContainerRequest, *more: ContainerRequest
-) -> ContainerRequest:
+def _of_two(first: ContainerRequest, second: ContainerRequest, *more: ContainerRequest) -> ContainerRequest:
     """The container with what may accompany its request; a denial if neither of two may."""
     for one, other in ((first, second), (second, first)) if not more else ():
-        if _may_accompany(other.vendor, one.vendor):
+        if other.vendor.copies == one.vendor.name or other.vendor.name in one.vendor.allowed_with:
             one.copy = other
             return one
     key, key_beside = (min(entry.key for entry in each.key_values.values()) for each in (first, second))
     message = (
         f"{key} is a key of {first.vendor.name}, {key_beside} of {second.vendor.name}: keep the keys of one vendor"
     )
-    raise container.deny(Reason.TWO_VENDORS, message)
+    raise first.deny(Reason.TWO_VENDORS, message)
 
 
-def _may_accompany(vendor: Vendor, other: Vendor) -> bool:
-    """Whether keys of `vendor` may be in a container beside those of `other`."""
-    return vendor.copies == other.name or vendor.name in other.allowed_with
-
-
-_PodEntry: TypeAlias = tuple[Owner, str, str]
-"""A key of the pod that a vendor reads: its owner, its name and its text."""
+_PodEntry: TypeAlias = tuple[Owner, str, str, str | None]
+"""A key of the pod that a vendor reads: its owner, its name, its text, and the container that it is for, if it names one."""
 
 _COUNT: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _LISTED_COUNT: Final = re.compile(r"[0-9]{1,9}")
@@ -274,35 +262,30 @@ _DECIMAL: Final = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(?:[eE][+-]?[0-9]{1,2})?")
 
 
 class _Requests(msgspec.Struct):
-    """The requesting containers of a pod, by position, as far as their keys are collected.
+    """The requesting containers of a pod, as far as their keys are collected.
 
     Attributes:
+        found: by position and vendor, each container as it requests in the keys of that vendor.
         named: the position of each container, by its name.
         regular: the names of the containers that are no init containers.
     """
 
     keys: PodKeys
     policy: Policy
-    found: dict[int, ContainerRequest] = {}
+    found: dict[int, dict[str, ContainerRequest]] = {}
     named: dict[str, int] = {}
     regular: list[str] = []
 
     def _container(self, position: int, vendor: Vendor) -> ContainerRequest:
         """A container as it requests in the keys of a vendor; a new one if it has no key of that vendor yet."""
-        container = self.found.get(position)
+        by_vendor = self.found.get(position)
+        if by_vendor is None:
+            _check_number(len(self.found) + 1)
+            by_vendor = self.found[position] = {}
+        container = by_vendor.get(vendor.name)
         if container is None:
-            self._check_number([[position]])
-            container = self.found[position] = ContainerRequest(position, self.keys.containers[position], vendor)
-        elif container.vendor is not vendor:
-            if vendor.name not in container.beside:
-                container.beside[vendor.name] = ContainerRequest(position, container.keys, vendor)
-            return container.beside[vendor.name]
+            container = by_vendor[vendor.name] = ContainerRequest(position, self.keys.containers[position], vendor)
         return container
-
-    def _check_number(self, more: Iterable[Iterable[int]]) -> None:
-        """Deny a pod in which too many containers request, with those at more positions."""
-        if len({*self.found, *itertools.chain.from_iterable(more)}) > MAX_REQUESTING:
-            raise deny(Reason.TOO_MANY, f"more than {MAX_REQUESTING} containers request a GPU: split the pod")
 
     def add_resources(self, position: int, keys: ContainerKeys) -> None:
         """Add the resources of one container."""
@@ -348,15 +331,14 @@ class _Requests(msgspec.Struct):
         vendors = self.policy.vendors
         applies_to = {name: self._positions(vendors[name], entries) for name, entries in by_vendor.items()}
         self._join_copies(applies_to, by_vendor)
-        self._check_number(applies_to.values())
+        _check_number(len({*self.found, *itertools.chain.from_iterable(applies_to.values())}))
         for vendor_name, entries in by_vendor.items():
-            vendor, of_container = vendors[vendor_name], _by_container(entries)
+            vendor = vendors[vendor_name]
             for position in applies_to[vendor_name]:
                 if vendor.borrowed:
                     self._borrow(position, vendor)
                 container = self._container(position, vendor)
-                own = of_container.get(container.name, ())
-                for _, (owner, name, text) in sorted([*of_container[None], *own]):
+                for owner, name, text in _applying(entries, container.name):
                     self._add(container, owner, name, text)
 
     def _pod_entries(self) -> dict[str, list[_PodEntry]]:
@@ -370,18 +352,18 @@ class _Requests(msgspec.Struct):
         ):
             for name, text in texts.items():
                 for owner in names.owners(name):
-                    by_vendor.setdefault(owner.vendor, []).append((owner, name, text))
+                    by_vendor.setdefault(owner.vendor, []).append((owner, name, text, owner.container))
         return by_vendor
 
     def _positions(self, vendor: Vendor, entries: Iterable[_PodEntry]) -> list[int]:
         """The containers that a vendor's labels and annotations apply to; a count alone applies to none."""
-        positions = {position for position, container in self.found.items() if container.requests_in(vendor)}
+        positions = {position for position, by_vendor in self.found.items() if vendor.name in by_vendor}
         named: dict[str, str] = {}
         has_amount = False
-        for owner, name, text in entries:
+        for owner, name, text, own in entries:
             key = vendor.keys[owner.key_name]
-            if owner.container is not None:
-                position = self._position(owner.container, name)
+            if own is not None:
+                position = self._position(own, name)
                 positions.update([position] if key.makes_request else [])
             elif key.kind == "container":
                 named |= {container.strip(): name for container in text.split(",")}
@@ -433,7 +415,7 @@ class _Requests(msgspec.Struct):
             original = [] if source is None else applies_to.get(source.name)
             if source is None or not copied or not original or original == copied:
                 continue
-            if any(source.keys[owner.key_name].kind == "container" for owner, _, _ in by_vendor[source.name]):
+            if any(source.keys[owner.key_name].kind == "container" for owner, *_ in by_vendor[source.name]):
                 first, second = map(self._listed, (original, copied))
                 message = (
                     f"the keys of {source.name} request for {first}, their copy in the keys of {name} for {second}"
@@ -446,17 +428,14 @@ class _Requests(msgspec.Struct):
 
     def _borrow(self, position: int, vendor: Vendor) -> None:
         """Read a container's resources as borrowed keys of a vendor, if it has no others but zeros."""
-        container = self.found.get(position)
-        if container is None or container.requests_in(vendor):
-            return
-        others = {each.vendor.name: each for each in (container, *container.beside.values())}
+        others = self.found.get(position, {})
         numbered = [(each, entry) for each in others.values() for entry in each.key_values.values() if entry.number]
-        if container.other_spellings or not vendor.borrowed.keys() >= {entry.key for _, entry in numbered}:
+        several = any(each.other_spellings for each in others.values())
+        if vendor.name in others or several or not vendor.borrowed.keys() >= {entry.key for _, entry in numbered}:
             return
-        container.beside = {}
         findings = [finding for each in others.values() for finding in each.findings]
-        own = ContainerRequest(position, container.keys, vendor, findings=findings, beside=others)
-        self.found[position] = own
+        own = ContainerRequest(position, self.keys.containers[position], vendor, findings=findings)
+        self.found[position] = {vendor.name: own, **others}
         for each, entry in numbered:
             del each.key_values[entry.key_name]
             if entry.key in each.promoted:
@@ -474,12 +453,14 @@ class _Requests(msgspec.Struct):
         container.add(owner, name, item, number)
 
 
-def _by_container(entries: Iterable[_PodEntry]) -> Mapping[str | None, list[tuple[int, _PodEntry]]]:
-    """The entries for one container by its name, and below None those for all, each with its place among all entries."""
-    found: dict[str | None, list[tuple[int, _PodEntry]]] = {None: []}
-    for place, entry in enumerate(entries):
-        found.setdefault(entry[0].container, []).append((place, entry))
-    return found
+def _check_number(requesting: int) -> None:
+    if requesting > MAX_REQUESTING:
+        raise deny(Reason.TOO_MANY, f"more than {MAX_REQUESTING} containers request a GPU: split the pod")
+
+
+def _applying(entries: Iterable[_PodEntry], container: str) -> list[tuple[Owner, str, str]]:
+    """The entries for one container, and those for all."""
+    return [(owner, name, text) for owner, name, text, own in entries if own is None or own == container]
 
 
 def _is_amount(key: Key, text: str) -> bool:
@@ -490,7 +471,7 @@ def _is_amount(key: Key, text: str) -> bool:
 def _lends(vendor: Vendor, entries: Iterable[_PodEntry]) -> bool:
     """Whether a key of the pod has resources of other vendors mean something to this one."""
     texts = {pair for borrowed in vendor.borrowed.values() for pair in borrowed.in_pods.items()}
-    return any((owner.key_name, text) in texts for owner, _, text in entries)
+    return any((owner.key_name, text) in texts for owner, _, text, _ in entries)
 
 
 def _listed_item(container: ContainerRequest, regular: list[str], name: str, text: str) -> str | None:
@@ -511,14 +492,10 @@ def _number(container: ContainerRequest, key: Key, name: str, text: str) -> Numb
     if (_DECIMAL if decimal else _WHOLE).fullmatch(text) is not None:
         return Fraction(text) if decimal else int(text)
     meant = None if decimal else _meant(key, text)
-    kind = "decimal number: write one such as 0.5" if decimal else _whole_number(key, meant)
+    kind = "decimal number: write one such as 0.5" if decimal else "whole number: write digits only"
+    if meant is not None and key.unit is not None:
+        kind = f"whole number: write {meant}, for 1 is {bytes_text(key.unit)}"
     raise container.deny(Reason.BAD_QUANTITY, f"{name}: {text!r} is not a {kind}", instead=instead_of(name, meant))
-
-
-def _whole_number(key: Key, meant: int | None) -> str:
-    if meant is None or key.unit is None:
-        return "whole number: write digits only"
-    return f"whole number: write {meant}, for 1 is {bytes_text(key.unit)}"
 
 
 def _count(container: ContainerRequest, key: Key, name: str, text: str) -> int:
@@ -551,39 +528,34 @@ def collect(keys: PodKeys, policy: Policy) -> list[ContainerRequest]:
             requests.add_claim(position, container.claimed)
     if keys.of_pod:
         requests.add_pod_keys()
-    found = [*filter(None, [_requesting(requests.found[position]) for position in sorted(requests.found)])]
-    if len(found) > 1:
-        _check_side_by_side(found)
+    found = [*filter(None, [_requesting(requests.found[position].values()) for position in sorted(requests.found)])]
+    for vendor, group in grouped([(container.vendor, container) for container in found]):
+        _check_group(vendor, group)
     return found
 
 
-def _check_side_by_side(requesting: Iterable[ContainerRequest]) -> None:
-    """Check, before anything is read, whether several containers may request, and which one a count is for."""
-    by_vendor: dict[str, list[ContainerRequest]] = {}
-    for container in requesting:
-        by_vendor.setdefault(container.vendor.name, []).append(container)
-    for group in by_vendor.values():
-        if len(group) > 1:
-            _check_group(group[0].vendor, group)
+def grouped(pairs: Sequence[tuple[Vendor, _T]]) -> list[tuple[Vendor, list[_T]]]:
+    """Return what belongs to each vendor that has more than one."""
+    groups: dict[str, tuple[Vendor, list[_T]]] = {}
+    for vendor, each in pairs if len(pairs) > 1 else ():
+        groups.setdefault(vendor.name, (vendor, []))[1].append(each)
+    return [group for group in groups.values() if len(group[1]) > 1]
 
 
 def _check_group(vendor: Vendor, group: Sequence[ContainerRequest]) -> None:
-    """Check containers that request in the keys of one vendor."""
+    """Check, before anything is read, whether several containers may request, and which one a count is for."""
     together = vendor.containers
     # What another system serves under the vendor's names is no request of the vendor.
-    served = [each for each in group if not _left(each)] if together == "one" else group
+    served = group
+    if together == "one":
+        forms = [form_of(vendor, each.key_values) for each in group]
+        served = [each for each, form in zip(group, forms, strict=True) if form is None or form.leave is None]
     names = ", ".join(container.name for container in served)
     if together == "one" and len(served) > 1:
         message = f"{vendor.name} serves one container of a pod, but {names} request devices: keep the request of one"
         raise deny(Reason.ONE_CONTAINER_ONLY, message)
     if together not in {"one", "shared"}:  # else a count of the pod is for all of them
         _check_counts(group[0], names)
-
-
-def _left(container: ContainerRequest) -> bool:
-    """Whether the keys of a container take a form with ``leave``."""
-    form = form_of(container.vendor, container.key_values)
-    return form is not None and form.leave is not None
 
 
 def _check_counts(container: ContainerRequest, names: str) -> None:

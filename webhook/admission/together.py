@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from webhook.admission.collect import grouped
 from webhook.admission.likely import check_node
 from webhook.admission.settled import Settled, Unchanged
 from webhook.admission.survey import PodKeys
@@ -268,9 +269,9 @@ def _check_stays(container: Settled, left: tuple[Unchanged, ...]) -> None:
 def _check_several(settled: Sequence[Settled], policy: Policy) -> None:
     """Check several containers by the rules of their source, and of their target."""
     _check_whole([container for container in settled if container.request.whole], policy)
-    for vendor, group in _grouped((container.requested.vendor, container) for container in settled):
+    for vendor, group in grouped([(container.requested.vendor, container) for container in settled]):
         _check_source(vendor, group, policy)
-    for vendor, group in _grouped((container.target, container) for container in settled):
+    for vendor, group in grouped([(container.target, container) for container in settled]):
         _check_target(vendor, group)
 
 
@@ -307,14 +308,6 @@ def _check_target(vendor: Vendor, group: Sequence[Settled]) -> None:
     if why is not None:
         message = f"{vendor.name} {why}: keep the request of one container"
         raise moved.requested.deny(Reason.NO_EQUIVALENT, message)
-
-
-def _grouped(pairs: Iterable[tuple[Vendor, Settled]]) -> list[tuple[Vendor, list[Settled]]]:
-    """The containers of each vendor that has more than one."""
-    groups: dict[str, tuple[Vendor, list[Settled]]] = {}
-    for vendor, container in pairs:
-        groups.setdefault(vendor.name, (vendor, []))[1].append(container)
-    return [group for group in groups.values() if len(group[1]) > 1]
 
 
 def _names(group: Iterable[Settled]) -> str:
