@@ -6,7 +6,6 @@ Also this webhook's own labels and annotations without effect: misspelled, mispl
 import difflib
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import partial
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from msgspec import Struct
@@ -28,6 +27,7 @@ from webhook.labels import (
     keys_of,
 )
 from webhook.mapping.model.keys import Key
+from webhook.mapping.model.match_names import KnownPlace
 from webhook.mapping.model.names import Names
 from webhook.mapping.model.near_misses import MAX_SIMILAR, looks_like_device, nearest_first
 from webhook.mapping.model.policy import Policy
@@ -205,15 +205,17 @@ class _Search(Struct):
         """The resources of a container that are keys; reports names that may be meant as some, and notes its claims."""
         requested, policy = slot.container.resources, self.policy
         resources: Amounts = {}
-        unknown: list[str] = []
+        perhaps: set[str] = set()
         if requested is not None:
-            resources, unknown = _resource_keys(requested, policy, self.unknown_left, self.keys_left)
+            resources, unknown = _resource_keys(requested, policy, self.keys_left)
             self.keys_left -= len(resources)
-            if unknown or not self.unknown_left or requested.claims:
+            if unknown or requested.claims:
                 self._search_others(slot, unknown, [*resources])
             self._report_unlisted(slot, resources)
-        perhaps = tuple([name for name in unknown if _other_name(name, policy)]) if resources else ()
-        return ContainerKeys(slot.name, slot.kind == "initContainers", resources, perhaps, sidecar=slot.sidecar)
+            if resources and unknown:
+                perhaps.update(*[filter(names.fullmatch, unknown) for names in policy.other_names])
+        init = slot.kind == "initContainers"
+        return ContainerKeys(slot.name, init, resources, tuple(sorted(perhaps)), sidecar=slot.sidecar)
 
     def _report_unlisted(self, slot: Slot, resources: Iterable[str]) -> None:
         """Report few names that only a pattern reads."""
@@ -224,9 +226,10 @@ class _Search(Struct):
             self.findings += _unlisted(name, slot, self.policy)
 
     def _search_others(self, slot: Slot, unknown: list[str], beside: list[str]) -> None:
-        """Report names that are no keys, and note claims."""
-        self.unknown_left -= len(unknown)
-        found = [_unknown(name, slot, beside, self.policy) for name in unknown if _counts(slot, name)]
+        """Report few names that are no keys, and note claims."""
+        compared = unknown[: self.unknown_left]
+        self.unknown_left -= len(compared)
+        found = [_unknown(name, slot, beside, self.policy) for name in compared if _counts(slot, name)]
         self.findings += filter(None, found)
         if claimed := claims_of(slot.container):
             self.claims[slot.path] = claimed
@@ -236,9 +239,8 @@ class _Search(Struct):
     ) -> tuple[ContainerKeys, ...]:
         """The containers with the keys of claims that this webhook wrote, which are taken out of `claims`."""
         own = own_claims(pod, self.policy)
-        if not own:
-            return containers
-        return tuple(itertools.starmap(partial(self._with_own_claim, own), zip(all_slots, containers, strict=True)))
+        pairs = zip(all_slots, containers, strict=True) if own else ()
+        return tuple([self._with_own_claim(own, slot, each) for slot, each in pairs]) or containers
 
     def _with_own_claim(self, own: Mapping[str, OwnClaim], slot: Slot, container: ContainerKeys) -> ContainerKeys:
         named = (claim for claim in reversed(slot.container.claims) if claim.name in own)
@@ -276,11 +278,8 @@ def _other_name(name: str, policy: Policy) -> bool:
 
 
 def _claimed(own: OwnClaim, request: str | None) -> Claimed:
-    if len(own.requests) == 1:
-        (only,) = own.requests.values()
-        return Claimed(own.vendor.name, only.entries, own.template)
-    assert request is not None  # noqa: S101  (by `OwnClaim.has`)
-    return Claimed(own.vendor.name, own.requests[request].entries, own.template, request)
+    name = request if len(own.requests) > 1 else None
+    return Claimed(own.vendor.name, own.requests[name or next(iter(own.requests))].entries, own.template, name)
 
 
 def _check_names(all_slots: Iterable[Slot]) -> None:
@@ -291,10 +290,8 @@ def _check_names(all_slots: Iterable[Slot]) -> None:
             raise deny(Reason.TOO_MANY, message, field="name")
 
 
-def _resource_keys(
-    resources: Resources, policy: Policy, unknown_left: int, keys_left: int
-) -> tuple[Amounts, list[str]]:
-    """The resources of a container that are keys, and at most `unknown_left` unknown names that may be misspelled ones.
+def _resource_keys(resources: Resources, policy: Policy, keys_left: int) -> tuple[Amounts, list[str]]:
+    """The resources of a container that are keys, and the names of others, which may be misspelled.
 
     Sorted, as the API server sends them and a manifest does not: the findings are the same for both.
     """
@@ -312,7 +309,7 @@ def _resource_keys(
             keys[key] = text, text if request == limit and type(request) is type(limit) else _text(request)
         else:
             unknown.append(key)
-    return keys, unknown[:unknown_left]
+    return keys, unknown
 
 
 def _counts(slot: Slot, name: str) -> bool:
@@ -348,28 +345,33 @@ def _all_at_once(denials: list[Finding]) -> Finding:
 
 def _unknown(key: str, slot: Slot, beside: list[str], policy: Policy) -> Finding | None:
     """Report an unknown resource name that is nearly a key, misplaced, or a key of an inactive vendor."""
-    told = _known_elsewhere(key, beside, policy) or _resembling(key, beside, policy)
-    return None if told is None else Finding(told[0], told[1], slot.name, f"limits[{key}]")
-
-
-def _known_elsewhere(key: str, beside: list[str], policy: Policy) -> tuple[Reason, str] | None:
-    """What to say of a name that is a key, but not here, or that another system knows."""
     if key in policy.inactive:
-        return Reason.VENDOR_INACTIVE, _of_inactive(key, beside, policy)
-    patterns = (advice for pattern, advice in policy.reported_patterns if pattern.fullmatch(key))
-    if advice := policy.reported_names["resource"].get(key) or next(patterns, None):
-        return Reason.OTHER_SYSTEM, f"{key} is read by no mapping: {advice}"
-    for place, names in (("label", policy.labels), ("annotation", policy.annotations)):
-        if key in names.exact:
-            vendor = names.exact[key][0].vendor
-            return (
-                Reason.MISPLACED_KEY,
-                f"{key} has no effect as a resource: {vendor} reads it as {_an(place)} of the pod",
-            )
-    return None
+        return Finding(Reason.VENDOR_INACTIVE, _of_inactive(key, beside, policy), slot.name, f"limits[{key}]")
+    told = _elsewhere(key, "resource", policy) or _resembling(key, beside, policy)
+    return None if told is None else Finding(*told, slot.name, f"limits[{key}]")
 
 
-def _resembling(key: str, beside: list[str], policy: Policy) -> tuple[Reason, str] | None:
+_Told: TypeAlias = tuple[Reason, str] | None
+"""What to say of a name that is no key where it is; None: nothing."""
+
+
+def _elsewhere(key: str, place: KnownPlace, policy: Policy) -> _Told:
+    """What to say of a name that another system knows, or that is a key in another place."""
+    patterns = policy.reported_patterns if place == "resource" else ()
+    advice = (each for pattern, each in patterns if pattern.fullmatch(key))
+    if told := policy.reported_names[place].get(key) or next(advice, None):
+        return Reason.OTHER_SYSTEM, f"{'' if place == 'resource' else f'{place} '}{key} is read by no mapping: {told}"
+    right = (
+        (policy.resources, "under `resources.limits` of the container"),
+        (policy.labels, "as a label of the pod"),
+        (policy.annotations, "as an annotation of the pod"),
+        (policy.node_selector, "in the nodeSelector of the pod"),
+    )
+    where = next((where for names, where in right if key in names.exact), None)
+    return None if where is None else (Reason.MISPLACED_KEY, f"{key} has no effect as {_an(place)}: write it {where}")
+
+
+def _resembling(key: str, beside: list[str], policy: Policy) -> _Told:
     """What to say of a name that is nearly a key, or looks like a device's."""
     near = policy.near_miss(key, beside)
     if near is None:
@@ -456,27 +458,11 @@ def _amounts_of(vendor: Vendor) -> Iterator[str]:
 
 def _misplaced(place: Place, texts: Mapping[str, str], policy: Policy) -> Iterator[Finding]:
     """Report keys in a label or annotation where their vendor does not read them, and names of other systems."""
-    if policy.searched_keys.isdisjoint(texts):
-        return
-    foreign, own = policy.reported_names[place], policy.labels if place == "label" else policy.annotations
-    for key in sorted(foreign.keys() & texts.keys()):
-        message = f"{place} {key} is read by no mapping: {foreign[key]}"
-        yield Finding(Reason.OTHER_SYSTEM, message, None, f"{place} {key}")
-    for key in sorted(policy.request_keys.intersection(texts).difference(own.exact)):
-        where = _right_place(key, place, policy)
-        if where is not None:
-            message = f"{key} has no effect as {_an(place)}: write it {where}"
-            yield Finding(Reason.MISPLACED_KEY, message, None, f"{place} {key}")
-
-
-def _right_place(key: str, place: Place, policy: Policy) -> str | None:
-    """Where a key belongs that is no label, or no annotation."""
-    if key in policy.resources.exact:
-        return "under `resources.limits` of the container"
-    other: Place = "annotation" if place == "label" else "label"
-    if key in (policy.labels if other == "label" else policy.annotations).exact:
-        return f"as {_an(other)} of the pod"
-    return "in the nodeSelector of the pod" if key in policy.node_selector.exact else None
+    own = policy.labels if place == "label" else policy.annotations
+    for key in sorted(policy.searched_keys.intersection(texts).difference(own.exact)):
+        told = _elsewhere(key, place, policy)
+        if told is not None:
+            yield Finding(*told, None, f"{place} {key}")
 
 
 def _misspelled(place: Place, texts: Mapping[str, str], policy: Policy) -> Iterator[Finding]:
@@ -549,30 +535,21 @@ def _odd_values(kind: OwnKeyKind, labels: Mapping[str, str], opt_in: str) -> Ite
 
 
 def _meant(key: str, place: Place, kind: OwnKeyKind, policy: Policy) -> str:
-    """What to write instead of an unknown key."""
-    other: Place = "annotation" if place == "label" else "label"
-    other_kind: OwnKeyKind = "pod" if kind == "namespace" else "namespace"
-    if key in _KNOWN[kind, other]:
-        return f"write it as {_an(other)}"
-    for where in (place, other):
-        if key in _KNOWN[other_kind, where] or _read(key, where, other_kind, policy):
-            return f"write it as {_an(where)} of the {other_kind}"
-    return _nearest(key, (other, place), kind, policy)
-
-
-def _nearest(key: str, places: tuple[Place, Place], kind: OwnKeyKind, policy: Policy) -> str:
-    """The known key that is nearest to one; without any, those of the last place."""
+    """The known key that is nearest to an unknown one, and where it belongs; without any, those of its place."""
     # Without the prefix, which all of them share, the names themselves are compared.
     written = key.removeprefix(PREFIX)[:LETTERS]
     beginning, _, rest = written.partition(".")
     container = rest.rpartition(".")[0] if beginning == "container" else ""
-    known = {where: _names(kind, where, policy, container or "NAME") for where in places}
-    names = {name.removeprefix(PREFIX): (name, where) for where in known for name in known[where]}
+    known = {spot: _names(*spot, policy, container or "NAME") for spot in _KNOWN}
+    # The last of alike names counts: of this kind of object, and in this place.
+    spots = sorted(known, key=lambda spot: (spot[0] == kind, spot[1] == place))
+    names = {name.removeprefix(PREFIX): (name, *spot) for spot in spots for name in known[spot]}
     near = difflib.get_close_matches(written, names, n=1)
     if not near:
-        return f"known are {', '.join(known[places[1]])}"
-    meant, where = names[near[0]]
-    return f"did you mean the {where} {meant}?"
+        return f"known are {', '.join(known[kind, place])}"
+    meant, right_kind, where = names[near[0]]
+    of_kind = "" if right_kind == kind else f" of the {right_kind}"
+    return f"write it as {_an(where)}{of_kind}" if meant == key else f"did you mean the {where} {meant}{of_kind}?"
 
 
 def _names(kind: OwnKeyKind, place: Place, policy: Policy, container: str) -> list[str]:
