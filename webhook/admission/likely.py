@@ -3,11 +3,9 @@
 A count of devices is one of different devices of one node, except where a vendor counts parts: these may lie on one.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 from webhook.admission.collect import ContainerRequest
-from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.denials import sizes_meant
@@ -57,24 +55,11 @@ def _other_unit(container: ContainerRequest) -> str:
     keys = container.vendor.keys
     if any(keys[name].sized for name in container.key_values):
         return ""
-    sizes = (key for key in keys.values() if key.sized and key.place == "resource" and key.unit)
-    named = next((name for key in sizes if _reads_alone(container.vendor, key, name := key.spelled({}))), None)
-    return "" if named is None else f": if memory was meant, write {named}"
-
-
-def _reads_alone(vendor: Vendor, key: Key, name: str) -> bool:
-    """Whether a vendor reads a key alone, under a name without variables."""
-    form = None if "{" in name else form_of(vendor, {key.name: KeyValue(key.name, name, "1", 1)})
-    return form is not None and form.reads
-
-
-def check_node(requests: Sequence[tuple[ContainerRequest, int]], policy: Policy) -> None:
-    """Check that the containers that run side by side can have so many whole devices of one node."""
-    largest, devices = policy.settings.largest_node, sum(count for _, count in requests)
-    if largest is not None and len(requests) > 1 and devices > largest:
-        names = " and ".join(container.name for container, _ in requests)
-        message = f"containers {names} request {devices} whole devices of one node; the largest has {largest}"
-        raise requests[-1][0].deny(Reason.TOO_LARGE, message)
+    sizes = [key for key in keys.values() if key.sized and key.place == "resource" and key.unit]
+    entries = [KeyValue(key.name, key.spelled({}), "1", 1) for key in sizes]
+    forms = [(entry.key, form_of(container.vendor, {entry.key_name: entry})) for entry in entries]
+    alone = [name for name, form in forms if "{" not in name and form is not None and form.reads]
+    return f": if memory was meant, write {alone[0]}" if alone else ""
 
 
 def report_zero(container: ContainerRequest, request: Request) -> Finding | None:

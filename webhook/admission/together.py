@@ -7,7 +7,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from webhook.admission.collect import grouped
-from webhook.admission.likely import check_node
 from webhook.admission.settled import Settled, Unchanged
 from webhook.admission.survey import PodKeys
 from webhook.mapping.model.keys import Key
@@ -58,20 +57,21 @@ class PodResult(Struct, frozen=True):
 
 def together(results: Sequence[Settled | Unchanged], keys: PodKeys, policy: Policy) -> PodResult:
     """Merge containers that were settled separately, after the rules of their vendors."""
-    settled, left = _apart(results)
+    settled = [result for result in results if isinstance(result, Settled)]
+    left = tuple([result for result in results if isinstance(result, Unchanged)])
     for container in settled:
-        _check_alone(container, left, settled, keys)
+        if container.requested.keys.init:
+            _check_init(container)
+        if left and container.translated:
+            _check_stays(container, left)
+        if container.target.excludes:
+            _check_excluded(container, settled, keys)
     if len(settled) > 1:
         _check_several(settled, policy)
     if any([container.translated for container in settled]):
         _name_containers(settled, [container.name for container in keys.containers if not container.init])
         _count_in_lists([container for container in settled if not container.requested.keys.init])
     return _merged(settled, left, keys)
-
-
-def _apart(results: Sequence[Settled | Unchanged]) -> tuple[list[Settled], tuple[Unchanged, ...]]:
-    settled = [result for result in results if isinstance(result, Settled)]
-    return settled, tuple([result for result in results if isinstance(result, Unchanged)])
 
 
 def _merged(settled: list[Settled], left: tuple[Unchanged, ...], keys: PodKeys) -> PodResult:
@@ -129,30 +129,21 @@ def _single_device_lost(settled: list[Settled]) -> Iterator[Finding]:
     ]
     if len(together) < 2:  # noqa: PLR2004  (one container has its device anyway)
         return
-    names = _names(together)
-    source, target = together[0].requested.vendor.name, together[0].target
+    source, target = together[0].requested.vendor, together[0].target
+    on_one = f"{source.name} puts {_names(together)} on one device"
     if target.claim is None:
-        yield Finding(
-            Reason.SINGLE_DEVICE_LOST,
-            f"{source} puts {names} on one device, {target.name} may use several: request in one container if that matters",
-        )
-    elif (why := _not_in_one_claim(together)) is not None:
-        message = f"{source} puts {names} on one device, and {why}: request in one container"
+        message = f"{on_one}, {target.name} may use several: request in one container if that matters"
+        yield Finding(Reason.SINGLE_DEVICE_LOST, message)
+    elif target.claim.matching is None or not _fit_one_claim(together, source, target):
+        message = f"{on_one}, which these claims of {target.name} cannot: request in one container"
         raise together[0].requested.deny(Reason.NO_EQUIVALENT, message)
 
 
-def _not_in_one_claim(together: Sequence[Settled]) -> str | None:
-    """Why containers cannot be requests of one claim, on one device; None if they can."""
-    first = together[0]
-    if first.target.claim is None or first.target.claim.matching is None:
-        return f"each would get a claim of {first.target.name}, perhaps of another"
-    if len(together) > MAX_REQUESTS:
-        return f"a claim has at most {MAX_REQUESTS} requests"
-    if any(each.target is not first.target or each.requested.vendor is not first.requested.vendor for each in together):
-        return "they would get claims of their own, perhaps of others"
-    if any(each.request.devices != 1 or each.request.whole for each in together):
-        return "whole or several devices for one of them leave it no room for the others"
-    return None
+def _fit_one_claim(together: Sequence[Settled], source: Vendor, target: Vendor) -> bool:
+    """Whether containers can be requests of one claim, for shares of one device."""
+    shares = [each for each in together if each.request.devices == 1 and not each.request.whole]
+    alike = [each for each in shares if each.target is target and each.requested.vendor is source]
+    return len(alike) == len(together) <= MAX_REQUESTS
 
 
 def _merge_pod_keys(
@@ -167,27 +158,18 @@ def _merge_pod_keys(
     for (place, name), (key, texts) in needed.items():
         text = _listed(keys, texts) if key.listed else _common_value(key, name, texts)
         before, changes = present[place].get(name), labels if place == "label" else annotations
-        if _same_text(before, text, listed=key.listed):
+        if before is not None and key.listed:
+            before = ",".join(map(str.strip, before.split(",")))
+        if before == text:
             changes.pop(name, None)
         elif before is None or (place == "annotation" and name in annotations):
             changes[name] = text
         else:
-            shown = _tidied(before) if key.listed else before
-            message = (
-                f"{place} {name} is {shown!r}, but {texts[0][0].target.name} needs {text!r}: remove it, or write that"
-            )
+            needs = f"{texts[0][0].target.name} needs {text!r}"
+            message = f"{place} {name} is {before!r}, but {needs}: remove it, or write that"
             raise texts[0][0].requested.deny(Reason.LABEL_CONFLICT, message)
     for container in settled:
         _check_spare_counts(container, present, needed.keys())
-
-
-def _tidied(text: str) -> str:
-    """A list without spaces."""
-    return ",".join(map(str.strip, text.split(",")))
-
-
-def _same_text(before: str | None, text: str, *, listed: bool) -> bool:
-    return before is not None and (_tidied(before) if listed else before) == text
 
 
 def _check_spare_counts(
@@ -220,16 +202,6 @@ def _common_value(key: Key, name: str, texts: list[tuple[Settled, str]]) -> str:
         message = f"{name} holds for the whole pod, but its containers need {values}: {remedy}"
         raise texts[0][0].requested.deny(Reason.CONTAINERS_DISAGREE, message)
     return different.pop()
-
-
-def _check_alone(container: Settled, left: tuple[Unchanged, ...], settled: Sequence[Settled], keys: PodKeys) -> None:
-    """Check one container by what the rest of the pod is."""
-    if container.requested.keys.init:
-        _check_init(container)
-    if left and container.translated:
-        _check_stays(container, left)
-    if container.target.excludes:
-        _check_excluded(container, settled, keys)
 
 
 def _check_init(container: Settled) -> None:
@@ -268,17 +240,22 @@ def _check_stays(container: Settled, left: tuple[Unchanged, ...]) -> None:
 
 def _check_several(settled: Sequence[Settled], policy: Policy) -> None:
     """Check several containers by the rules of their source, and of their target."""
-    _check_whole([container for container in settled if container.request.whole], policy)
+    _check_whole(settled, policy)
     for vendor, group in grouped([(container.requested.vendor, container) for container in settled]):
         _check_source(vendor, group, policy)
     for vendor, group in grouped([(container.target, container) for container in settled]):
         _check_target(vendor, group)
 
 
-def _check_whole(whole: Sequence[Settled], policy: Policy) -> None:
+def _check_whole(settled: Sequence[Settled], policy: Policy) -> None:
     """Check that one node can have the whole devices of containers that run side by side."""
-    apart = [each for each in whole if each.target.containers != "shared" and not each.requested.keys.init]
-    check_node([(each.requested, each.request.devices or 1) for each in apart], policy)
+    whole = [each for each in settled if each.request.whole and not each.requested.keys.init]
+    apart = [each for each in whole if each.target.containers != "shared"]
+    largest, devices = policy.settings.largest_node, sum(each.request.devices or 1 for each in apart)
+    if largest is not None and len(apart) > 1 and devices > largest:
+        names = " and ".join(each.requested.name for each in apart)
+        message = f"containers {names} request {devices} whole devices of one node; the largest has {largest}"
+        raise apart[-1].requested.deny(Reason.TOO_LARGE, message)
 
 
 def _check_source(vendor: Vendor, group: Sequence[Settled], policy: Policy) -> None:
