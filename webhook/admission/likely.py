@@ -3,15 +3,17 @@
 A count of devices is one of different devices of one node, except where a vendor counts parts: these may lie on one.
 """
 
+from fractions import Fraction
 from typing import Final
 
 from webhook.admission.collect import ContainerRequest
+from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.denials import sizes_meant
 from webhook.mapping.requests.reading import oversized
 from webhook.mapping.requests.values import KeyValue, Reading, form_of
-from webhook.quantity import bytes_text
+from webhook.quantity import GIB, Number, bytes_text, ceil_to, counted_in, exact_text, number_text
 from webhook.reasons import Finding, Reason
 from webhook.request import ALL, UNLIMITED, Request, Size
 
@@ -20,6 +22,7 @@ def hardly_meant(container: ContainerRequest, target: Vendor, reading: Reading, 
     """Report what of a request is hardly meant."""
     request = reading.request
     found = (
+        report_small(container, reading, policy),
         report_devices(container, target, request.devices or 1, policy),
         report_memory(container, target, reading, policy),
         report_zero(container, request) if container.zero else None,
@@ -72,6 +75,29 @@ def report_zero(container: ContainerRequest, request: Request) -> Finding | None
     return Finding(Reason.KEY_IGNORED, message, container.name, entry.key, entry.text)
 
 
+def report_small(container: ContainerRequest, reading: Reading, policy: Policy) -> Finding | None:
+    """Report a size that hardly anything can run in: its number was probably meant in another unit."""
+    memory = reading.request.memory
+    if "memory" not in reading.specified or not isinstance(memory, Size) or memory.bytes >= policy.smallest_memory:
+        return None
+    sized = _sized_by(container, reading)
+    if sized is None:
+        return None
+    _, entry, unit = sized
+    meant, advice = entry.number * GIB, f"the key counts {counted_in(unit)}"
+    if meant <= policy.largest_card:
+        advice = f"write {exact_text(ceil_to(Fraction(meant) / unit, 1))} for {number_text(entry.number)} GiB"
+    message = f"{entry} is only {bytes_text(memory.bytes)} per device: {advice}"
+    return Finding(Reason.SIZE_TOO_SMALL, message, container.name, entry.key, entry.text)
+
+
+def _sized_by(container: ContainerRequest, reading: Reading) -> tuple[Key, KeyValue, Number] | None:
+    """The key that specifies memory, its value and its unit; None without one."""
+    names = [name for name in container.vendor.by_dimension["memory"] if name in container.key_values]
+    keys = [(reading.form.keys[name], container.key_values[name]) for name in names]
+    return next(((key, entry, key.unit) for key, entry in keys if key.unit is not None), None)
+
+
 def report_memory(container: ContainerRequest, target: Vendor, reading: Reading, policy: Policy) -> Finding | None:
     """Report more memory per device than any that is sold has."""
     memory, largest = reading.request.memory, policy.largest_devices.get(target.family)
@@ -80,13 +106,12 @@ def report_memory(container: ContainerRequest, target: Vendor, reading: Reading,
     most = largest or policy.largest_sold[target.family]
     has = f"{'the largest device has' if largest else 'none that is sold has more than'} {bytes_text(most)}"
     message = f"memory {memory} per device: {has}"
-    for name in container.vendor.by_dimension["memory"]:
-        entry, key = container.key_values.get(name), reading.form.keys[name]
-        if entry is not None and key.unit is not None:
-            sizes = sizes_meant(key, entry, memory.bytes, most)
-            meant = [each for each in sizes if each[1] * key.unit >= policy.smallest_memory]
-            message = f"{oversized(key, entry, memory, has, meant)}{f'; {has}' if meant else ''}"
-            break
+    sized = _sized_by(container, reading)
+    if sized is not None:
+        key, entry, unit = sized
+        sizes = sizes_meant(key, entry, memory.bytes, most)
+        meant = [each for each in sizes if each[1] * unit >= policy.smallest_memory]
+        message = f"{oversized(key, entry, memory, has, meant)}{f'; {has}' if meant else ''}"
     if largest is not None:
         raise container.deny(Reason.TOO_LARGE, message)
     return Finding(Reason.IMPROBABLE, message, container.name)

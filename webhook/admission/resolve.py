@@ -8,12 +8,11 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from webhook import labels
 from webhook.admission.advice import expressible, followed
 from webhook.admission.collect import collect
 from webhook.admission.overrides import Overrides, target_of
 from webhook.admission.settle import settle
-from webhook.admission.settled import Settled, Unchanged
+from webhook.admission.settled import Settled, Unchanged, not_applied
 from webhook.admission.survey import Claimed, PodKeys, changed
 from webhook.admission.together import PodResult, number_in, together
 from webhook.mapping.model.policy import Policy
@@ -101,7 +100,11 @@ def _fewer_defaults(results: Sequence[Settled | Unchanged]) -> Iterator[_Without
 
 def _fewer_of(group: Sequence[Settled]) -> Iterator[_Without]:
     """Yield what some containers leave out, less and less of the namespace's defaults."""
-    defaults = {each.requested.position: _of_namespace(each) for each in group}
+    filled = {each.requested.position: each.reading.filled for each in group}
+    defaults = {
+        position: {dimension for dimension, default in each.items() if default.origin == "namespace"}
+        for position, each in filled.items()
+    }
     every = {dimension for dimensions in defaults.values() for dimension in dimensions}
     for applied in fewer(dict.fromkeys(every)):
         without = {position: dimensions - applied.keys() for position, dimensions in defaults.items()}
@@ -109,18 +112,11 @@ def _fewer_of(group: Sequence[Settled]) -> Iterator[_Without]:
             yield without
 
 
-def _of_namespace(container: Settled) -> set[Dimension]:
-    """The dimensions that a default of the namespace fills."""
-    return {dimension for dimension, default in container.reading.filled.items() if default.origin == "namespace"}
-
-
 def _not_applied(results: Sequence[Settled | Unchanged], without: _Without, why: str) -> Iterator[Finding]:
     for result in results:
         if isinstance(result, Settled):
             for dimension in sorted(without.get(result.requested.position, ())):
-                message = f"{result.reading.filled[dimension].named(dimension)} was not applied: {why}"
-                field = f"{labels.DEFAULT_PREFIX}{dimension}"
-                yield Finding(Reason.DEFAULT_NOT_APPLIED, message, result.requested.name, field)
+                yield not_applied(result.requested, dimension, result.reading.filled[dimension], why)
 
 
 def keys_after(resolution: PodResult, keys: PodKeys) -> PodKeys:

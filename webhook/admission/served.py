@@ -76,11 +76,6 @@ def isolates_part(container: ContainerRequest, policy: Policy) -> bool:
         return True
 
 
-def isolates(target: Vendor) -> bool:
-    """Return whether a vendor has parts of devices that the hardware isolates."""
-    return any(form.isolated for form in target.forms)
-
-
 def loses_isolation(reading: Reading, target: Vendor, form: str) -> bool:
     """Return whether a part that the hardware isolates is limited by software only in a form of the target."""
     if not reading.form.isolated or reading.request.whole:

@@ -1,7 +1,6 @@
 """One container: its keys read, filled in and settled; in its own keys or in those of another vendor."""
 
 from collections.abc import Collection, Iterator, Mapping
-from fractions import Fraction
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -21,14 +20,13 @@ from webhook.admission.overrides import (
 from webhook.admission.served import (
     check_ordered,
     is_served,
-    isolates,
     isolates_part,
     isolation_denied,
     isolation_lost,
     loses_isolation,
     unserved,
 )
-from webhook.admission.settled import NOT_FILLED, Intent, Settled, Unchanged, named_row, spelled_in
+from webhook.admission.settled import NOT_FILLED, Intent, Settled, Unchanged, named_row, not_applied, spelled_in
 from webhook.admission.translate import exchange_keys, limit_not_kept, written_for
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
@@ -38,9 +36,9 @@ from webhook.mapping.requests.denials import LeftAlone
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import KeyValue, Reading, fewer, form_of, step_between
 from webhook.mapping.requests.writing import NoEquivalent, Written
-from webhook.quantity import GIB, Number, bytes_text, ceil_to, counted_in, exact_text, number_text
-from webhook.reasons import Denied, Finding, Instead, Reason, Step
-from webhook.request import Dimension, Size
+from webhook.quantity import Number, exact_text
+from webhook.reasons import Denied, Finding, Reason, Step
+from webhook.request import Dimension
 
 
 def settle(
@@ -85,8 +83,8 @@ def _unchanged(intent: Intent) -> Unchanged | None:
         raise unserved(container, intent.policy)
     if copy is not None and copy.vendor.name in source.allowed_with:
         return Unchanged(container, source.allowed_with[copy.vendor.name], placed=True)
-    if several_bindings(container):
-        return left_several(intent)
+    if _several_bindings(container):
+        return _left_several(intent)
     if copy is not None:
         _check_copy(container, copy, intent.policy)
     if not intent.home:
@@ -112,8 +110,8 @@ def _with_count(unchanged: Unchanged, policy: Policy) -> Unchanged:
     return unchanged if found is None or unchanged.finding is not None else replace(unchanged, finding=found)
 
 
-def several_bindings(container: ContainerRequest) -> bool:
-    """Return whether its keys name different hardware or sizes, or one has several spellings."""
+def _several_bindings(container: ContainerRequest) -> bool:
+    """Whether its keys name different hardware or sizes, or one has several spellings."""
     keys = container.vendor.keys
     if container.other_spellings or not container.vendor.variables:
         return bool(container.other_spellings)
@@ -121,7 +119,7 @@ def several_bindings(container: ContainerRequest) -> bool:
     return len(bindings) > 1
 
 
-def left_several(intent: Intent) -> Unchanged:
+def _left_several(intent: Intent) -> Unchanged:
     """Leave several sizes in one container (MIG slices) unchanged; deny other keys with several bindings."""
     container, source = intent.container, intent.container.vendor
     if intent.by_settings and isolates_part(container, intent.policy):
@@ -157,26 +155,19 @@ def _check_copy(container: ContainerRequest, copy: ContainerRequest, policy: Pol
 def _check_ceilings(container: ContainerRequest) -> None:
     """Check that a translated container has no maximum beyond its guarantee."""
     for each in filter(None, (container, container.copy)):
-        for low, high in (*each.unequal_twins, *ceilings(each)):
-            form = form_of(each.vendor, each.key_values)
-            if form is not None and form.leave is not None:
-                break  # it is not translated
-            raise _beyond_guarantee(container, each, low, high)
+        unequal = [*each.unequal_twins, *_ceilings(each)]
+        form = form_of(each.vendor, each.key_values) if unequal else None
+        if not unequal or (form is not None and form.leave is not None):
+            continue  # it is not translated
+        low, high = unequal[0]
+        message = f"{low} is the guarantee and {high} the maximum, and a translation carries one amount"
+        if each.vendor.keys[high.key_name].twin is not None:
+            raise container.deny(Reason.TWINS_DIFFER, f"{message}: write the same value to both", high)
+        raise container.deny(Reason.TWINS_DIFFER, f"{message}: leave {high.key} out", high, (((high.key, None),),))
 
 
-def _beyond_guarantee(container: ContainerRequest, each: ContainerRequest, low: KeyValue, high: KeyValue) -> Denied:
-    key = each.vendor.keys[high.key_name]
-    message = f"{low} is the guarantee and {high} the maximum, and a translation carries one amount"
-    if key.twin is None:
-        out: Instead = (((high.key, None),),)
-        return container.deny(Reason.TWINS_DIFFER, f"{message}: leave {high.key} out", high, out)
-    if key.twin.render({**dict(high.binding), "container": each.name}) == high.key:
-        message = f"the request {high} exceeds the limit {low}"
-    return container.deny(Reason.TWINS_DIFFER, f"{message}: write the same value to both", high)
-
-
-def ceilings(container: ContainerRequest) -> Iterator[tuple[KeyValue, KeyValue]]:
-    """Yield each requested key with the key that allows another amount than requested."""
+def _ceilings(container: ContainerRequest) -> Iterator[tuple[KeyValue, KeyValue]]:
+    """Each requested key with the key that allows another amount than requested."""
     for entry in container.key_values.values():
         ceiling = container.vendor.keys[entry.key_name].ceiling
         if ceiling is not None and ceiling.of in container.key_values:
@@ -261,7 +252,11 @@ def _away(intent: Intent, namespace: _Namespace) -> Settled:
     except LeftAlone:
         raise
     except Denied:
-        if intent.by_settings and isolates_part(intent.container, intent.policy) and not isolates(intent.target):
+        if (
+            intent.by_settings
+            and isolates_part(intent.container, intent.policy)
+            and not any(form.isolated for form in intent.target.forms)
+        ):
             raise isolation_denied(intent) from None
         raise
     if loses_isolation(settled.reading, intent.target, settled.form):
@@ -287,7 +282,7 @@ def _with_most_defaults(intent: Intent, namespace: _Namespace) -> Settled:
         changed = _changed(intent, settled) if applied else None
         if changed is None:
             for dimension in [dimension for dimension in namespace if dimension not in applied]:
-                _report_not_applied(settled, dimension, namespace[dimension], why)
+                settled.findings.insert(0, not_applied(intent.container, dimension, namespace[dimension], why))
             return settled
         why = why or changed
     assert denial is not None  # noqa: S101  (without the namespace's defaults nothing is changed by them)
@@ -319,39 +314,34 @@ def _settled(intent: Intent, namespace: _Namespace) -> Settled:
     defaults = defaults_for(source, target, namespace)
     if intent.whole_by_count:
         defaults = defaults_of_whole(defaults, intent.overrides.bare, source, home=intent.home)
-    not_applied = [name for name, default in namespace.items() if default and defaults.get(name) is not default]
-    counted = perhaps_counted(container, target)
+    others = [name for name, default in namespace.items() if default and defaults.get(name) is not default]
+    counted = _perhaps_counted(container, target)
     default_count = defaults.pop("devices", None) if counted is not None else None
     reading = read(source, container.key_values, defaults, policy.largest_card, container.name, home=intent.home)
     settled = _kept(intent, reading) if intent.home else _translated(intent, reading)
-    _report_small(settled, policy)
     settled.findings += hardly_meant(container, target, reading, policy)
     for dimension in reading.passed_over:
         why = f"no key for it can be added to {container.shown}"
-        _report_not_applied(settled, dimension, defaults[dimension], why)
+        settled.findings.insert(0, not_applied(container, dimension, defaults[dimension], why))
     if default_count is not None:
-        _report_not_applied(settled, "devices", default_count, f"{counted} may already be the count")
-    for dimension in not_applied:
+        why = f"{counted} may already be the count"
+        settled.findings.insert(0, not_applied(container, "devices", default_count, why))
+    for dimension in others:
         expressed = dimension in target.expressed
         why = "a count alone requests whole devices here" if expressed else f"{target.name} has no key for it"
-        _report_not_applied(settled, dimension, namespace[dimension], why)
+        settled.findings.insert(0, not_applied(container, dimension, namespace[dimension], why))
     return settled
 
 
-def perhaps_counted(container: ContainerRequest, target: Vendor) -> str | None:
-    """Return an unknown name that may be the device count, if no known key is."""
+def _perhaps_counted(container: ContainerRequest, target: Vendor) -> str | None:
+    """An unknown name that may be the device count, if no known key is."""
     keys = container.vendor.keys
     counts = container.vendor.by_dimension["devices"]
     if not container.keys.perhaps or not container.key_values.keys().isdisjoint(counts):
         return None
-    patterns = [(keys[name], keys[name].other_names) for name in counts]
-    found = (
-        (key, name)
-        for name in container.keys.perhaps
-        for key, pattern in patterns
-        if pattern is not None and pattern.fullmatch(name)
-    )
-    key, counted = next(found, (None, None))
+    patterns = [(keys[name], pattern) for name in counts if (pattern := keys[name].other_names) is not None]
+    found = [(key, name) for name in container.keys.perhaps for key, pattern in patterns if pattern.fullmatch(name)]
+    key, counted = found[0] if found else (None, None)
     if key is not None and target is not container.vendor:
         message = f"{counted} may be this cluster's name for the device count: add it to the names of the key"
         how = f"{key.name!r} with `extends: {container.vendor.name}`, or write {key.spellings[0].text}"
@@ -444,28 +434,3 @@ def _write_key(settled: Settled, key: Key, number: Number) -> str:
     else:
         settled.keys.append((key, name, exact_text(number)))
     return name
-
-
-def _report_small(settled: Settled, policy: Policy) -> None:
-    """Report a size that hardly anything can run in: its number was probably meant in another unit."""
-    reading, memory, container = settled.reading, settled.reading.request.memory, settled.requested
-    specified = "memory" in reading.specified and isinstance(memory, Size)
-    if not specified or not isinstance(memory, Size) or memory.bytes >= policy.smallest_memory:
-        return
-    for name in container.vendor.by_dimension["memory"]:
-        entry, unit = container.key_values.get(name), reading.form.keys[name].unit
-        if entry is not None and unit is not None:
-            meant, number = entry.number * GIB, number_text(entry.number)
-            advice = f"the key counts {counted_in(unit)}"
-            if meant <= policy.largest_card:
-                advice = f"write {exact_text(ceil_to(Fraction(meant) / unit, 1))} for {number} GiB"
-            message = f"{entry} is only {bytes_text(memory.bytes)} per device: {advice}"
-            settled.findings.append(Finding(Reason.SIZE_TOO_SMALL, message, container.name, entry.key, entry.text))
-            return
-
-
-def _report_not_applied(settled: Settled, dimension: Dimension, default: Default | None, why: str) -> None:
-    named = default.named(dimension) if default is not None else f"the namespace's default-{dimension}: 0"
-    field = f"{labels.DEFAULT_PREFIX}{dimension}"
-    finding = Finding(Reason.DEFAULT_NOT_APPLIED, f"{named} was not applied: {why}", settled.requested.name, field)
-    settled.findings.insert(0, finding)

@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from webhook import labels
 from webhook.admission.collect import ContainerRequest
 from webhook.admission.overrides import Overrides, defaults_for, device_for, override_source
 from webhook.mapping.model.keys import Binding, Key
@@ -163,6 +164,13 @@ class Unchanged(Struct, frozen=True):
     placed: bool = False
     finding: Finding | None = None
     share: bool = False
+
+
+def not_applied(container: ContainerRequest, dimension: Dimension, default: Default | None, why: str) -> Finding:
+    """Return the warning that a default was not applied."""
+    named = default.named(dimension) if default is not None else f"the namespace's default-{dimension}: 0"
+    field = f"{labels.DEFAULT_PREFIX}{dimension}"
+    return Finding(Reason.DEFAULT_NOT_APPLIED, f"{named} was not applied: {why}", container.name, field)
 
 
 def spelled_in(container: ContainerRequest, key: Key) -> str:

@@ -40,18 +40,20 @@ def written_for(intent: Intent, reading: Reading) -> tuple[Request, Written, tup
             f"{container.shown} requests whole devices, which {target.name} cannot express: left to the device plugin"
         )
         raise LeftAlone(Finding(Reason.NO_EQUIVALENT, message, container.name))
+    dropped: list[Finding] = []
     for dimension in target.drop:
         amount = getattr(request, dimension)
         if amount is UNLIMITED:
             continue
         request = replace(request, **{dimension: UNLIMITED})
+        message = f"{target.name} cannot limit {dimension}: the request of {amount} was dropped"
+        dropped.append(Finding(Reason.DIMENSION_DROPPED, message, container.name))
         try:
             written_request, written, assumed = intent.written(request)
         except NoEquivalent as error:
             failure = error
             continue
-        message = f"{target.name} cannot limit {dimension}: the request of {amount} was dropped"
-        return written_request, written, (*assumed, Finding(Reason.DIMENSION_DROPPED, message, container.name))
+        return written_request, written, (*assumed, *dropped)
     raise NoEquivalent(f"({request}): {'; '.join(failure.reasons[:2]) or 'none of its forms fits'}")
 
 
@@ -107,7 +109,7 @@ def _remove_source(settled: Settled) -> None:
                 settled.dropped += [entry.key, *(with_twin(key, entry, name) if key.twin is not None else ())]
             # Of a ceiling its request says the rest, if it is there.
             alone = key.ceiling is not None and key.ceiling.of not in container.key_values
-            if alone or _is_lost(key, settled.requested.vendor.forms):
+            if alone or _is_lost(key, container.vendor.forms):
                 means = "selects no devices of" if key.written == "items" else "has no meaning for"
                 message = f"{entry} {means} {target} and was removed"
                 settled.findings.append(Finding(Reason.KEY_NOT_CARRIED, message, name, entry.key, entry.text))
