@@ -32,8 +32,15 @@ _AMOUNTS: Final[Mapping[Dimension, Memory]] = {"cores": Percent(50), "memory": S
 """What stands for any amount, where a key for one is tried."""
 
 
-def remedies(settled: Settled, dimension: Dimension, intent: Intent) -> str:
-    """Return what to write instead of a default."""
+def filled_in(intent: Intent, settled: Settled, dimension: Dimension, how: str) -> Finding:
+    """Return the warning about a default that applies, with what to write instead."""
+    default, missing = settled.reading.filled[dimension], "device count" if dimension == "devices" else dimension
+    message = f"no {missing} requested: {default.value} by the {default.origin}'s default{how}"
+    return Finding(Reason.DEFAULT_FILLED, f"{message}{_remedies(settled, dimension, intent)}", intent.container.name)
+
+
+def _remedies(settled: Settled, dimension: Dimension, intent: Intent) -> str:
+    """What to write instead of a default."""
     container, default = intent.container, settled.reading.filled[dimension]
     keys = (settled.reading.form.keys[name] for name in container.vendor.by_dimension[dimension])
     size = next((spelled_in(container, key) for key in keys if _may_have(container, key, default)), None)
@@ -52,7 +59,8 @@ def _of_bare_count(settled: Settled, size: str | None, intent: Intent) -> str:
             choices = [f"{spelled_in(container, keys[whole.key_name])}: {whole.text} for a whole device"]
     choices += [] if size is None else [f"{size} for another size"]
     choices[:1] = [f"set {choice}" for choice in choices[:1]]
-    if not settled.translated or container.plain or _expresses_whole(intent.target, intent.policy):
+    left = container.plain and not intent.chosen
+    if not settled.translated or left or _expresses_whole(intent.target, intent.policy):
         choices.append(f"{'or ' if choices else ''}annotate the namespace {labels.BARE_DEVICES}: whole")
     assumed = " (share is assumed)" if intent.overrides.bare.origin is None else ""
     return f"{assumed}; {', '.join(choices)}" if choices else assumed
@@ -176,9 +184,9 @@ def _device(intent: Intent, memory: Memory | None) -> str | None:
     if known or memory is UNLIMITED or memory is None or not _expresses_only(target, sized=not sized):
         return None
     names = policy.card_labels.get(target.family, ())
-    needed = f"{memory} is a {'percentage' if sized else 'size'} on a known device only"
+    needed = f"{memory} is a {'percentage' if sized else 'size'} on a device of known memory only"
     if policy.cards and names:
-        return f"{needed}: select one of the setting `cards` by nodeSelector {names[0]}"
+        return f"{needed}: select one of those in the setting `cards` by nodeSelector {names[0]}"
     keys = "`cards`" if names else "`cards` and `cardLabels`"
     select = f"select one by nodeSelector {' '.join(names[:1])}".rstrip()
     return f"{needed}: ask the administrator to set {keys}, and {select}"

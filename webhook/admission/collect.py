@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 
 from webhook.admission.survey import Claimed, ContainerKeys, PodKeys
-from webhook.mapping.model.keys import CONTAINER, Binding, Key
+from webhook.mapping.model.keys import CONTAINER, Key
 from webhook.mapping.model.names import Owner
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -103,8 +103,9 @@ class ContainerRequest(msgspec.Struct):
     def add(self, owner: Owner, name: str, text: str, number: Number) -> None:
         """Add a key of `vendor`; what 0 means is known only when all of them are added."""
         key = self.vendor.keys[owner.key_name]
-        entry = KeyValue(key.name, name, text, number, _without_container(owner.binding))
-        present = self.key_values.get(key.name) or self.zero.get(key.name)
+        binding = tuple([pair for pair in owner.binding if pair[0] != CONTAINER]) if owner.binding else ()
+        entry = KeyValue(key.name, name, text, number, binding)
+        present = self.key_values.get(key.name) or (self.zero.get(key.name) if self.zero else None)
         if present is not None and key.place == "nodeSelector":
             return  # one of several node selector keys is enough
         if type(number) is not int or not 0 <= number <= MAX_DEVICES:
@@ -219,21 +220,18 @@ class ContainerRequest(msgspec.Struct):
         )
 
 
-def _without_container(binding: Binding) -> Binding:
-    """The variables of a name without the container that it is for."""
-    return tuple([pair for pair in binding if pair[0] != CONTAINER]) if binding else ()
-
-
 def _requesting(by_vendor: Collection[ContainerRequest]) -> ContainerRequest | None:
     """The container in the keys in which it requests; None if it requests no device (``devices: 0`` alone).
 
     Keys of another vendor that are all 0 request nothing beside it.
     """
+    if len(by_vendor) == 1:  # nearly always
+        (only,) = by_vendor
+        return only if only.requests_devices() else None
     every = [(each, each.requests_devices()) for each in by_vendor]
-    if len(every) > 1:
-        found = [each for each, requests in every if requests or each.has_number]
-        if len(found) > 1:
-            return _of_two(*found)
+    found = [each for each, requests in every if requests or each.has_number]
+    if len(found) > 1:
+        return _of_two(*found)
     return next((each for each, requests in every if requests), None)
 
 
@@ -278,14 +276,13 @@ class _Requests(msgspec.Struct):
 
     def _container(self, position: int, vendor: Vendor) -> ContainerRequest:
         """A container as it requests in the keys of a vendor; a new one if it has no key of that vendor yet."""
-        by_vendor = self.found.get(position)
-        if by_vendor is None:
-            _check_number(len(self.found) + 1)
-            by_vendor = self.found[position] = {}
-        container = by_vendor.get(vendor.name)
-        if container is None:
-            container = by_vendor[vendor.name] = ContainerRequest(position, self.keys.containers[position], vendor)
-        return container
+        try:
+            return self.found[position][vendor.name]
+        except KeyError:
+            _check_number({*self.found, position})
+            container = ContainerRequest(position, self.keys.containers[position], vendor)
+            self.found.setdefault(position, {})[vendor.name] = container
+            return container
 
     def add_resources(self, position: int, keys: ContainerKeys) -> None:
         """Add the resources of one container."""
@@ -310,7 +307,8 @@ class _Requests(msgspec.Struct):
         """The one vendor's key that a resource name is."""
         resources = self.policy.resources
         owner, *others = resources.exact.get(name) or resources.owners(name)
-        if rivals := {other.vendor for other in others} - {owner.vendor}:
+        rivals = {other.vendor for other in others} - {owner.vendor} if others else ()
+        if rivals:
             message = (
                 f"{name} matches keys of {owner.vendor} and of {', '.join(sorted(rivals))}: make one of them `inactive`"
             )
@@ -331,7 +329,7 @@ class _Requests(msgspec.Struct):
         vendors = self.policy.vendors
         applies_to = {name: self._positions(vendors[name], entries) for name, entries in by_vendor.items()}
         self._join_copies(applies_to, by_vendor)
-        _check_number(len({*self.found, *itertools.chain.from_iterable(applies_to.values())}))
+        _check_number({*self.found, *itertools.chain.from_iterable(applies_to.values())})
         for vendor_name, entries in by_vendor.items():
             vendor = vendors[vendor_name]
             for position in applies_to[vendor_name]:
@@ -453,8 +451,8 @@ class _Requests(msgspec.Struct):
         container.add(owner, name, item, number)
 
 
-def _check_number(requesting: int) -> None:
-    if requesting > MAX_REQUESTING:
+def _check_number(requesting: Collection[int]) -> None:
+    if len(requesting) > MAX_REQUESTING:
         raise deny(Reason.TOO_MANY, f"more than {MAX_REQUESTING} containers request a GPU: split the pod")
 
 
@@ -529,15 +527,16 @@ def collect(keys: PodKeys, policy: Policy) -> list[ContainerRequest]:
     if keys.of_pod:
         requests.add_pod_keys()
     found = [*filter(None, [_requesting(requests.found[position].values()) for position in sorted(requests.found)])]
-    for vendor, group in grouped([(container.vendor, container) for container in found]):
-        _check_group(vendor, group)
+    if len(found) > 1:
+        for vendor, group in grouped([(container.vendor, container) for container in found]):
+            _check_group(vendor, group)
     return found
 
 
-def grouped(pairs: Sequence[tuple[Vendor, _T]]) -> list[tuple[Vendor, list[_T]]]:
+def grouped(pairs: Iterable[tuple[Vendor, _T]]) -> list[tuple[Vendor, list[_T]]]:
     """Return what belongs to each vendor that has more than one."""
     groups: dict[str, tuple[Vendor, list[_T]]] = {}
-    for vendor, each in pairs if len(pairs) > 1 else ():
+    for vendor, each in pairs:
         groups.setdefault(vendor.name, (vendor, []))[1].append(each)
     return [group for group in groups.values() if len(group[1]) > 1]
 

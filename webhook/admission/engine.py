@@ -191,7 +191,7 @@ def _decision(plan: Plan, resolution: PodResult) -> Decision:
     text = shown(_encode(status).decode())
     operations = plan.spec_operations()
     if operations or plan.changed:
-        plan.labels[labels.CHANGED] = most_done(status)
+        plan.labels[labels.CHANGED] = most_done(resolution.settled)
         plan.annotations |= {labels.STATUS: text, labels.SUMMARY: summary_of(status, plan)}
     operations += plan.metadata_operations()
     plan.policy.read_keys.require([*plan.labels, *plan.annotations, *plan.node_selector])

@@ -283,8 +283,8 @@ def defaults_for(
 ) -> dict[Dimension, Default]:
     """Return the defaults that may fill a request of `source` for `target`: those for which it has a key."""
     defaults = {**source.defaults, **namespace} if namespace else source.defaults
-    expressed = target.expressed
-    return {name: found for name in DIMENSIONS if name in expressed and (found := defaults.get(name)) is not None}
+    expressed = target.expressed & defaults.keys()
+    return {name: default for name in DIMENSIONS if name in expressed and (default := defaults[name]) is not None}
 
 
 def defaults_of_whole(

@@ -158,8 +158,8 @@ def _read_already(first: PodResult, keys: PodKeys, overrides: Overrides, policy:
 
 def _reads_alone(container: Settled, policy: Policy, *, several: bool) -> bool:
     """Whether a container has new keys only, and these are read by the target alone, which takes it by itself."""
-    target, read_back, before = container.target, container.read_back, container.requested.keys
-    if read_back is None or read_back.corrections or read_back.spelled is not None or before.perhaps:
+    target, before = container.target, container.requested.keys
+    if not container.translated or before.perhaps:
         return False
     if several and target.containers != "any":
         return False

@@ -6,7 +6,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from webhook import labels
-from webhook.admission.advice import not_expressed, remedies
+from webhook.admission.advice import filled_in
 from webhook.admission.collect import ContainerRequest
 from webhook.admission.likely import hardly_meant, report_devices
 from webhook.admission.overrides import (
@@ -27,7 +27,7 @@ from webhook.admission.served import (
     unserved,
 )
 from webhook.admission.settled import NOT_FILLED, Intent, Settled, Unchanged, named_row, not_applied, spelled_in
-from webhook.admission.translate import exchange_keys, limit_not_kept, written_for
+from webhook.admission.translate import limit_not_kept, translated
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.schema import Claim
@@ -35,9 +35,8 @@ from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.requests.denials import LeftAlone
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import KeyValue, Reading, fewer, form_of, step_between
-from webhook.mapping.requests.writing import NoEquivalent, Written
 from webhook.quantity import Number, exact_text
-from webhook.reasons import Denied, Finding, Reason, Step
+from webhook.reasons import Denied, Finding, Reason
 from webhook.request import Dimension
 
 
@@ -61,7 +60,7 @@ def settle(
         placed = left.finding.reason is not Reason.SIZE_UNKNOWN
         return _with_count(Unchanged(container, left.finding.message, placed=placed), policy)
     before = [*container.findings, *overrides.findings]
-    if not source.same_family(target):
+    if target is not source and not source.same_family(target):
         message = f"translated from {source.name} to {target.name}: make sure that the image is built for that hardware"
         before.append(Finding(Reason.OTHER_FAMILY, message, container.name, labels.TARGET, target.name))
     if before:
@@ -160,7 +159,7 @@ def _check_ceilings(container: ContainerRequest) -> None:
         if not unequal or (form is not None and form.leave is not None):
             continue  # it is not translated
         low, high = unequal[0]
-        message = f"{low} is the guarantee and {high} the maximum, and a translation carries one amount"
+        message = f"{low} and {high} differ, and a translation carries one amount"
         if each.vendor.keys[high.key_name].twin is not None:
             raise container.deny(Reason.TWINS_DIFFER, f"{message}: write the same value to both", high)
         raise container.deny(Reason.TWINS_DIFFER, f"{message}: leave {high.key} out", high, (((high.key, None),),))
@@ -204,7 +203,7 @@ def _kept_elsewhere(intent: Intent) -> Finding | None:
     known = {DEFAULT_SCHEDULER, place.scheduler, *place.schedulers, source.scheduler, *source.schedulers}
     if not scheduler or scheduler in known or place.scheduler is None or place.conflict != "keep":
         return None
-    if intent.overrides.pod_target is not None or not container.vendor.same_family(target):
+    if intent.chosen:
         return None
     needs = f"{target.system} needs {place.scheduler}"
     message = f"schedulerName {scheduler} was kept, so {container.shown} stays as it is; {needs}"
@@ -314,11 +313,13 @@ def _settled(intent: Intent, namespace: _Namespace) -> Settled:
     defaults = defaults_for(source, target, namespace)
     if intent.whole_by_count:
         defaults = defaults_of_whole(defaults, intent.overrides.bare, source, home=intent.home)
-    others = [name for name, default in namespace.items() if default and defaults.get(name) is not default]
+    others: list[Dimension] = []
+    if namespace:
+        others = [name for name, default in namespace.items() if default and defaults.get(name) is not default]
     counted = _perhaps_counted(container, target)
     default_count = defaults.pop("devices", None) if counted is not None else None
     reading = read(source, container.key_values, defaults, policy.largest_card, container.name, home=intent.home)
-    settled = _kept(intent, reading) if intent.home else _translated(intent, reading)
+    settled = _kept(intent, reading) if intent.home else translated(intent, reading)
     settled.findings += hardly_meant(container, target, reading, policy)
     for dimension in reading.passed_over:
         why = f"no key for it can be added to {container.shown}"
@@ -371,26 +372,6 @@ def _kept(intent: Intent, reading: Reading) -> Settled:
     return settled
 
 
-def _translated(intent: Intent, reading: Reading) -> Settled:
-    """A request in the target's keys, without the keys of the source."""
-    try:
-        request, written, findings = written_for(intent, reading)
-    except NoEquivalent as failure:
-        raise not_expressed(intent, reading, str(failure)) from None
-    settled = Settled(
-        intent.container,
-        intent.target,
-        written.reading.request,
-        written.form.name,
-        reading,
-        findings=[*reading.findings, *findings],
-        read_back=written.reading,
-    )
-    _report_defaults(intent, settled, written)
-    exchange_keys(intent, settled, request, written)
-    return settled
-
-
 def _fill_in(intent: Intent, settled: Settled, key: Key, number: Number) -> None:
     """Write a key for a default, and warn about it."""
     name = _write_key(settled, key, number)
@@ -401,26 +382,8 @@ def _fill_in(intent: Intent, settled: Settled, key: Key, number: Number) -> None
         how, step, value, amount = "", None, default.value, getattr(settled.request, dimension)
         if not isinstance(value, int) and amount != value:
             how, step = f", rounded up to {amount}", step_between(dimension, value, amount)
-        finding = _filled(intent, settled, dimension, how, step)
-        settled.findings.append(replace(finding, field=name, value=exact_text(number)))
-
-
-def _report_defaults(intent: Intent, settled: Settled, written: Written) -> None:
-    """Warn about the defaults of a translated request."""
-    keys = intent.target.keys
-    for dimension in settled.reading.filled if not intent.whole_by_count else ():
-        entries = [str(entry) for name, entry in written.keys.items() if dimension in keys[name].dimensions]
-        how = f", written as {', '.join(entries)}" if entries else ""
-        settled.findings.append(_filled(intent, settled, dimension, how))
-
-
-def _filled(intent: Intent, settled: Settled, dimension: Dimension, how: str, step: Step | None = None) -> Finding:
-    """The warning about a default that applies."""
-    default = settled.reading.filled[dimension]
-    missing = "device count" if dimension == "devices" else dimension
-    advice = remedies(settled, dimension, intent)
-    message = f"no {missing} requested: {default.value} by the {default.origin}'s default{how}{advice}"
-    return Finding(Reason.DEFAULT_FILLED, message, intent.container.name, step=step)
+        finding = filled_in(intent, settled, dimension, how)
+        settled.findings.append(replace(finding, field=name, value=exact_text(number), step=step))
 
 
 def _write_key(settled: Settled, key: Key, number: Number) -> str:

@@ -42,6 +42,11 @@ class Intent(Struct, frozen=True):
         return self.target is self.container.vendor
 
     @property
+    def chosen(self) -> bool:
+        """Whether the pod itself names the target, or it is other hardware: its own keys would not do as well."""
+        return self.overrides.pod_target is not None or not self.container.vendor.same_family(self.target)
+
+    @property
     def by_settings(self) -> bool:
         """Whether the setting `target` alone moves it to another vendor."""
         return not self.home and override_source(self.container.vendor, self.overrides, self.policy) == "settings"
@@ -127,7 +132,7 @@ class Settled(Struct):
         keys: target keys in labels and annotations: (key, name, text).
         dropped: annotations of the source that carried the request.
         findings: warnings for the user.
-        read_back: the meaning of the keys of a translated request, read alone; None if it is not translated.
+        translated: it is written in another vendor's keys.
     """
 
     requested: ContainerRequest
@@ -140,12 +145,7 @@ class Settled(Struct):
     keys: list[tuple[Key, str, str]] = []
     dropped: list[str] = []
     findings: list[Finding] = []
-    read_back: Reading | None = None
-
-    @property
-    def translated(self) -> bool:
-        """Whether it is written in another vendor's keys."""
-        return self.read_back is not None
+    translated: bool = False
 
 
 class Unchanged(Struct, frozen=True):

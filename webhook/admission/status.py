@@ -1,6 +1,6 @@
 """What a changed pod says of itself, for people and tools: the status, a summary of it, and what was done most."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from webhook.admission.decision import Plan
@@ -18,19 +18,13 @@ MAX_NAME: Final = 30
 """Characters of a container's name in it: ``kubectl describe`` shows 138 of a line."""
 
 
-def most_done(status: Mapping[str, Any]) -> Literal["translated", "filled", "completed", "hidden"]:
-    """Return the most that was done to a pod, by its status; what is neither translated nor filled in was completed.
-
-    A pod that requests nothing was changed only to hide devices.
-    """
-    if not status["containers"]:
-        return "hidden"
-    filled = False
-    for container in status["containers"].values():
-        if "target" in container:
-            return "translated"
-        filled = filled or "defaults" in container
-    return "filled" if filled else "completed"
+def most_done(settled: Sequence[Settled]) -> Literal["translated", "filled", "completed", "hidden"]:
+    """Return the most that was done to a pod; one that requests nothing was changed only to hide devices."""
+    if any([each.translated for each in settled]):
+        return "translated"
+    if any([each.reading.filled for each in settled]):
+        return "filled"
+    return "completed" if settled else "hidden"
 
 
 def summary_of(status: Mapping[str, Any], plan: Plan) -> str:

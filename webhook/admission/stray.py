@@ -4,7 +4,7 @@ A pod that is made of the object has nothing of them: it is judged, and allowed,
 """
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from webhook.labels import keys_of
@@ -82,24 +82,12 @@ def _above(data: Any, spots: Iterable[Spot], policy: Policy) -> Iterator[Stray]:
     """Yield labels and annotations of an object, or of one inside it, that its pods do not get."""
     apart = [spot for spot in spots if spot.apart]
     had = {each for spot in apart for each in _texts(spot.pod().get("metadata"))}
-    for path, spot in _metadata_above(apart).items():
+    depths = [(spot, depth) for spot in reversed(apart) for depth in range(len(spot.root), len(spot.path))]
+    # Each with the first pod inside it.
+    for path, spot in {(*spot.path[:depth], "metadata"): spot for spot, depth in depths}.items():
         for field, key in _texts(_at(data, path)):
-            place = _place(key, policy)
-            if place is not None and (field, key) not in had:
-                right = path_text((*spot.metadata, f"{place}s"))
-                message = (
-                    f"{place} {key} has no effect on this {spot.kind}, whose pods do not get it: write it in {right}"
-                )
-                yield _stray((*path, field, key), place, key, message)
-
-
-def _metadata_above(spots: Sequence[Spot]) -> dict[FieldPath, Spot]:
-    """Where the objects around pods have metadata, each with the first pod inside it."""
-    return {
-        (*spot.path[:depth], "metadata"): spot
-        for spot in reversed(spots)
-        for depth in range(len(spot.root), len(spot.path))
-    }
+            if (field, key) not in had:
+                yield from _of_pod((*path, field, key), spot, policy)
 
 
 def _texts(metadata: Any) -> list[tuple[str, str]]:
@@ -119,9 +107,7 @@ def _in_metadata(data: Any, spot: Spot, policy: Policy) -> Iterator[Stray]:
         if not isinstance(texts, dict) or name in {"labels", "annotations"} or not name.startswith(("label", "annot")):
             continue
         for key in map(str, texts):
-            if (place := _place(key, policy)) is not None:
-                wrong, right = path_text((*spot.metadata, name)), path_text((*spot.metadata, f"{place}s"))
-                yield _stray((*spot.metadata, name, key), place, key, f"nothing reads {wrong}: write {key} in {right}")
+            yield from _of_pod((*spot.metadata, name, key), spot, policy)
 
 
 def _in_spec(data: Any, spot: Spot, others: Collection[FieldPath], policy: Policy) -> Iterator[Stray]:
@@ -133,11 +119,14 @@ def _in_spec(data: Any, spot: Spot, others: Collection[FieldPath], policy: Polic
     amounts = {(*path, "resources") for path in containers}
     amounts |= {path for pattern in shape.resources for path, _ in matches(spec, pattern)}
     usual: FieldPath = next((each for each in shape.containers if "*" not in each), ("containers", 0))
-    first = path_text((*spot.spec, *min(amounts, default=(*usual, "resources"), key=len), "limits"))
-    for at in _keys_below(
-        spec, amounts, {path[len(spot.spec) :] for path in others if path[: len(spot.spec)] == spot.spec}
-    ):
-        yield from _in_field(spot, at, containers, first, policy)
+    first = min(amounts, default=(*usual, "resources"), key=len)
+    inner = {path[len(spot.spec) :] for path in others if path[: len(spot.spec)] == spot.spec}
+    for at in _keys_below(spec, amounts, inner):
+        if policy.resources.owners(str(at[-1])):
+            own = next(((*path, "resources") for path in containers if at[: len(path)] == path), first)
+            yield _stray((*spot.spec, *at), "resource", (*spot.spec, *own, "limits"))
+        else:
+            yield from _of_pod((*spot.spec, *at), spot, policy)
 
 
 def _keys_below(spec: Any, amounts: Collection[FieldPath], others: Collection[FieldPath]) -> Iterator[FieldPath]:
@@ -156,18 +145,11 @@ def _keys_below(spec: Any, amounts: Collection[FieldPath], others: Collection[Fi
                 yield (*path, key)
 
 
-def _in_field(
-    spot: Spot, at: FieldPath, containers: Iterable[FieldPath], first: str, policy: Policy
-) -> Iterator[Stray]:
-    """Yield a key at a path in a pod's fields, if somebody reads it elsewhere."""
-    key, parent = str(at[-1]), path_text((*spot.spec, *at[:-1]))
-    own = next((path for path in containers if at[: len(path)] == path), None)
-    if policy.resources.owners(key):
-        right = first if own is None else path_text((*spot.spec, *own, "resources", "limits"))
-        yield _stray((*spot.spec, *at), "resource", key, f"nothing reads {key} in {parent}: write it in {right}")
-    elif (place := _place(key, policy)) is not None:
-        right = path_text((*spot.metadata, f"{place}s"))
-        yield _stray((*spot.spec, *at), place, key, f"nothing reads {key} in {parent}: write it in {right}")
+def _of_pod(path: FieldPath, spot: Spot, policy: Policy) -> Iterator[Stray]:
+    """Yield a key at a path, if it would be read in the labels or annotations of a pod."""
+    place = _place(str(path[-1]), policy)
+    if place is not None:
+        yield _stray(path, place, (*spot.metadata, f"{place}s"))
 
 
 def _place(key: str, policy: Policy) -> str | None:
@@ -187,5 +169,6 @@ def _at(data: Any, path: FieldPath) -> Any:
     return data
 
 
-def _stray(path: FieldPath, place: str, key: str, message: str) -> Stray:
-    return Stray(path, Finding(Reason.MISPLACED_KEY, message, None, f"{place} {key}"))
+def _stray(path: FieldPath, place: str, right: FieldPath) -> Stray:
+    message = f"nothing reads {path[-1]} in {path_text(path[:-1])}: write it in {path_text(right)}"
+    return Stray(path, Finding(Reason.MISPLACED_KEY, message, None, f"{place} {path[-1]}"))

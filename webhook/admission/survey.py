@@ -214,8 +214,8 @@ class _Search(Struct):
             self._report_unlisted(slot, resources)
             if resources and unknown:
                 perhaps.update(*[filter(names.fullmatch, unknown) for names in policy.other_names])
-        init = slot.kind == "initContainers"
-        return ContainerKeys(slot.name, init, resources, tuple(sorted(perhaps)), sidecar=slot.sidecar)
+        names = tuple(sorted(perhaps)) if perhaps else ()
+        return ContainerKeys(slot.name, slot.kind == "initContainers", resources, names, sidecar=slot.sidecar)
 
     def _report_unlisted(self, slot: Slot, resources: Iterable[str]) -> None:
         """Report few names that only a pattern reads."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from webhook.admission.advice import filled_in, not_expressed
 from webhook.admission.collect import ContainerRequest
 from webhook.admission.settled import Intent, Settled, with_twin
 from webhook.mapping.model.keys import Form, Key
@@ -20,8 +21,28 @@ _SELECTED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/+-]{0,63}")
 """A model's name, a part of it, or a UUID: an attribute of a device has at most 64 characters."""
 
 
-def written_for(intent: Intent, reading: Reading) -> tuple[Request, Written, tuple[Finding, ...]]:
-    """Return the request of a reading as the target's keys, if need be without dimensions that the mapping permits to drop.
+def translated(intent: Intent, reading: Reading) -> Settled:
+    """Settle a request in the target's keys, without those of the source; report what is lost or rounded."""
+    try:
+        request, written, findings = _written_for(intent, reading)
+    except NoEquivalent as failure:
+        raise not_expressed(intent, reading, str(failure)) from None
+    container, form = intent.container, written.form
+    settled = Settled(container, intent.target, written.reading.request, form.name, reading, translated=True)
+    settled.findings += [*reading.findings, *findings]
+    for dimension in reading.filled if not intent.whole_by_count else ():
+        own = (str(entry) for name, entry in written.keys.items() if dimension in form.keys[name].dimensions)
+        how = f", written as {entries}" if (entries := ", ".join(own)) else ""
+        settled.findings.append(filled_in(intent, settled, dimension, how))
+    _report_rounding(settled, request)
+    _remove_source(settled)
+    _add_target(intent, settled, written)
+    settled.findings += limit_not_kept(form, container)
+    return settled
+
+
+def _written_for(intent: Intent, reading: Reading) -> tuple[Request, Written, tuple[Finding, ...]]:
+    """The request of a reading as the target's keys, if need be without dimensions that the mapping permits to drop.
 
     Returns:
         The request as it is written, before rounding; its keys; and warnings.
@@ -57,14 +78,6 @@ def written_for(intent: Intent, reading: Reading) -> tuple[Request, Written, tup
     raise NoEquivalent(f"({request}): {'; '.join(failure.reasons[:2]) or 'none of its forms fits'}")
 
 
-def exchange_keys(intent: Intent, settled: Settled, request: Request, written: Written) -> None:
-    """Write the keys of the target, and remove those of the source; report what differs from `request`, and what is lost."""
-    _report_rounding(settled, request)
-    _remove_source(settled)
-    _add_target(intent, settled, written)
-    settled.findings += limit_not_kept(written.form, intent.container)
-
-
 def limit_not_kept(form: Form, container: ContainerRequest) -> list[Finding]:
     """Return the warning of a form in which the vendor enforces no limit; nothing for other forms."""
     if form.unlimited is None:
@@ -75,9 +88,8 @@ def limit_not_kept(form: Form, container: ContainerRequest) -> list[Finding]:
 def _stays_plain(intent: Intent, reading: Reading) -> bool:
     """Whether it is whole devices that a plain device plugin serves as well, by choice, and no order of the pod's own."""
     container = intent.container
-    chosen = intent.overrides.bare.whole or "memory" in reading.specified
-    own = intent.overrides.pod_target is not None or not container.vendor.same_family(intent.target)
-    return chosen and not own and reading.request.whole and container.plain
+    meant = intent.overrides.bare.whole or "memory" in reading.specified
+    return meant and not intent.chosen and reading.request.whole and container.plain
 
 
 def _report_rounding(settled: Settled, request: Request) -> None:
