@@ -11,8 +11,8 @@ from tests.naming import each_of
 from tests.placed import FIELDS, ROUNDABOUT, put_at
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.mapping.document.guard import Guard, GuardPlace
 from webhook.mapping.load import load_policy
+from webhook.mapping.model.guard import Guard, GuardPlace
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.reasons import Reason

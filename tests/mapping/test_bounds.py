@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster.config_maps import mapping, outcome, vendor
 from tests.mapping.vendors import ACME, problems
+from tests.mapping.vendors import vendor as made_of
 from tests.naming import each_of
 from webhook.cli.commands.schema import mapping_json_schema
 from webhook.mapping.document.problem import MappingError
@@ -169,3 +170,14 @@ def test_documents_without_lines_are_reported() -> None:
     """Data that was not read from a text has no lines: nothing breaks."""
     with pytest.raises(MappingError):
         build_policy([Document("data", {"extends": "nvidia", "keys": 5}, {})])
+
+
+def test_a_long_architecture_in_a_long_path() -> None:
+    """Its name may be longer than what stands for it: the bound is one of the document."""
+    path = f"/{'a' * 1000}/{{arch}}"
+    delivery = f"[{{hostPath: {{volume: v, path: '{path}', mountPath: /x}}}}]"
+    architectures = f"[amd64, {'b' * 100}]"
+    shim = f"{{limit: plugin, architectures: {architectures}, delivery: {delivery}, libraryPath: {{prefix: [/x]}}}}"
+    made = made_of(f"{ACME}shim: {shim}\n").shim
+    assert made is not None
+    assert made.by_architecture["b" * 100][0].volumes[0]["hostPath"]["path"] == path.format(arch="b" * 100)

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from tests.mapping.vendors import ACME, problems, vendor
 from webhook.mapping.document.problem import Problems
-from webhook.mapping.document.validation import guard_lists
-from webhook.mapping.model.guard import compile_guards
+from webhook.mapping.model.guard import compile_guards, guard_lists
 from webhook.mapping.notation import glob_pattern
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.mapping.vendors import ACME
 from webhook.mapping.document.problem import MappingError
-from webhook.mapping.document.validation import guard_lists
 from webhook.mapping.load import builtin, documents_in, load_policy, settings_in
+from webhook.mapping.model.guard import guard_lists
 from webhook.mapping.requests.probes import probe
 
 

@@ -7,7 +7,7 @@ from webhook.admission.advice import or_whole
 from webhook.admission.decision import Allocation, Namespace, Plan
 from webhook.admission.overrides import sized_request
 from webhook.labels import GUARD
-from webhook.mapping.document.guard import KEPT_PLACES, Action, Guard, GuardPlace, ValueSource
+from webhook.mapping.model.guard import KEPT_PLACES, Action, Guard, GuardPlace, ValueSource
 from webhook.mapping.model.shim import has_mark
 from webhook.mapping.model.vendor import Owned, Vendor
 from webhook.mapping.notation import NameSet

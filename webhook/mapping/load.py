@@ -10,21 +10,20 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
 
-from webhook.mapping.document.problem import MappingError, Problem, bug, problems_of
+from webhook.mapping.document.problem import FieldPath, MappingError, Problem, bug, problems_of
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import (
     Merged,
     follows_from,
-    guard_lists,
     inherited_names,
     merge_documents,
     placed,
     remainder,
-    unknown_variables,
     validated,
 )
 from webhook.mapping.model.compiling import draft_vendor
+from webhook.mapping.model.guard import guard_lists
 from webhook.mapping.model.policy import Policy, compile_policy
 from webhook.mapping.model.sizes import MOST_MEMORY, SETTINGS
 from webhook.mapping.model.vendor import BUILT_IN, Vendor
@@ -55,25 +54,22 @@ def drafted(document: Document) -> tuple[Prepared | None, tuple[Problem, ...]]:
         with problems_of(document.source, document.lines.get((), 1)):
             merged = merge_documents(document, builtin())
             inherited = inherited_names(merged, builtin())
-            unknown = unknown_variables(merged, builtin())
-            vendor, further = _draft_of(merged)
+            vendor, problems = _draft_of(merged)
     except MappingError as error:
         return None, error.problems
-    unknown_paths = {problem.path for problem in unknown}
-    problems = (*unknown, *(problem for problem in further if problem.path not in unknown_paths))
-    if vendor is None or inherited:
-        return None, (*inherited, *problems)
-    return Prepared(merged, vendor), problems
+    return None if vendor is None or inherited else Prepared(merged, vendor), (*inherited, *problems)
 
 
 def _draft_of(merged: Merged) -> tuple[Vendor | None, tuple[Problem, ...]]:
     """Compile a merged document as far as possible, and collect all its problems."""
     earlier: tuple[Problem, ...] = ()
+    removed: Collection[FieldPath] = ()
+    document: Vendor | None
     try:
-        document: Vendor | None = validated(Vendor, merged.data, merged.document)
+        document = validated(Vendor, merged.data, merged.document)
     except MappingError as error:
         earlier = error.problems
-        document = remainder(Vendor, merged.data, earlier)
+        document, removed = remainder(Vendor, merged.data, earlier)
     if document is None:
         return None, earlier
     try:
@@ -82,7 +78,7 @@ def _draft_of(merged: Merged) -> tuple[Vendor | None, tuple[Problem, ...]]:
         if earlier:
             return None, earlier
         raise
-    further = (placed(problem, merged.document) for problem in found if not follows_from(problem, earlier))
+    further = (placed(problem, merged.document) for problem in found if not follows_from(problem, removed))
     problems = (*earlier, *further)
     if any(problem.path[:1] in {("keys",), ("variables",)} for problem in problems):
         # What a form lacks may be what such a key would define.
@@ -143,7 +139,7 @@ def _compiled() -> Mapping[str, tuple[Vendor, str]]:
 
 
 _NAMING: Final = frozenset({"translateTo", "copies", "claim", "target", "served", "owners"})
-"""Keys whose values name vendors."""
+"""Keys whose values name vendors; so do families, as keys of `largestDevice`."""
 
 
 def load_policy(mappings: Path | None = None, settings: Path | None = None) -> Policy:
@@ -194,7 +190,7 @@ def build_policy(documents: Iterable[Document], settings: Document | None = None
 
 
 def _names_vendors(problem: Problem) -> bool:
-    return _NAMING.issuperset(problem.path[:1] or ("",))
+    return _NAMING.issuperset(problem.path[:1] or ("",)) or problem.path[:1] == ("largestDevice",) != problem.path
 
 
 def _all_probed(own: Mapping[str, Prepared], faulty: Collection[str], policy: Policy | None) -> Iterator[Problem]:
@@ -239,7 +235,7 @@ def _drafted_settings(document: Document | None) -> tuple[Settings | None, tuple
     except MappingError as error:
         owners = any(problem.path[:1] == ("owners",) for problem in error.problems)
         data = {} if document is None else document.data
-        return None if owners else remainder(Settings, data, error.problems), error.problems
+        return None if owners else remainder(Settings, data, error.problems)[0], error.problems
 
 
 def vendors_with(own: Mapping[str, Prepared]) -> dict[str, Vendor]:

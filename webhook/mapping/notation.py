@@ -79,7 +79,7 @@ def parse_cores(written: str | int | None) -> Cores | None:
 
 def parse_positive(written: str | int) -> Number:
     """Parse a quantity above 0."""
-    number = parse_quantity(str(written))
+    number = _quantity(written, "a number above 0, or an amount such as `64Mi`")
     if number <= 0:
         raise ValueError(f"{written} is not above 0")
     return number
@@ -94,6 +94,40 @@ def parse_unit(written: str | int) -> tuple[Number, bool]:
     if unit <= 0:
         raise ValueError(f"{written} is not above 0")
     return unit, sized
+
+
+def parse_unit_of(written: str, *, sized: bool) -> Number:
+    """Parse a unit of memory in bytes, or one of cores in percent of a device."""
+    number, of_memory = parse_unit(written)
+    if of_memory is not sized:
+        what, instead = (
+            ("memory", "a size such as `1Mi`") if sized else ("cores", "a percentage of a device such as `1%`")
+        )
+        raise ValueError(f"{written} is not a unit of {what}: write {instead}")
+    return number
+
+
+def parse_bytes(written: str | int) -> int:
+    """Parse a whole number of bytes above 0."""
+    size = _quantity(written, "a size such as `40Gi`")
+    if size <= 0 or not isinstance(size, int):
+        raise ValueError(f"{written} is not a whole number of bytes above 0")
+    return size
+
+
+def parse_device(written: str | int) -> int:
+    """Parse the memory of one device in bytes."""
+    size = parse_bytes(written)
+    if size < MIB:
+        raise ValueError(f"{written} bytes are less than any device has: write a size such as `40Gi`")
+    return size
+
+
+def parse_card(written: str | int) -> int:
+    """Parse the memory of one device as a list of them has it, which does not say what a bare number counts."""
+    if not str(written)[-1:].isalpha():
+        raise ValueError(f"{str(written)!r} is ambiguous without a suffix: write a size such as `40Gi`")
+    return parse_device(written)
 
 
 def glob_pattern(text: str) -> str:

@@ -269,7 +269,8 @@ def _under_settings(
         found = combined(now, candidates)
     except Exception as error:  # noqa: BLE001  (caused by no mapping: `compiled` reports those)
         return combined(fallback, candidates), (*invalid, bug(error, now.document.source))
-    contradictions = tuple(each for each in _contradictions(found) if not follows_from(each, invalid))
+    removed = [problem.path for problem in invalid]
+    contradictions = tuple(each for each in _contradictions(found) if not follows_from(each, removed))
     if before is not None and before.text == now.text:
         # They were valid before: a key that no longer applies, because a vendor is gone, must not invalidate the rest.
         return found, contradictions

@@ -192,7 +192,7 @@ def _settings(text: str, source: str) -> tuple[ValidSettings | None, DocumentPro
                 return ValidSettings(text, document, settings_of(document)), ()
             except MappingError as error:
                 unsure = any(problem.path[:1] in {(), ("apiVersion",), ("kind",)} for problem in error.problems)
-                rest = None if unsure else remainder(Settings, document.data, error.problems)
+                rest = None if unsure else remainder(Settings, document.data, error.problems)[0]
                 return None if rest is None else ValidSettings(text, document, rest), error.problems
     except MappingError as error:
         return None, error.problems

@@ -1,11 +1,8 @@
 """The settings document: the cluster's target and rules, in addition to the mappings."""
 
-import re
-from collections.abc import Callable
 from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, Field
-from pydantic_core import PydanticCustomError
 
 from webhook.labels import INJECT, KEYS
 from webhook.mapping.document.strict import (
@@ -13,12 +10,16 @@ from webhook.mapping.document.strict import (
     FEW,
     MANY,
     SOME,
-    Amount,
+    CardMemory,
+    DeviceMemory,
     KeyText,
     LabelKey,
     Long,
     Name,
+    SizeInBytes,
     Strict,
+    like,
+    refused,
     told,
 )
 from webhook.mapping.notation import MAX_KEY
@@ -39,21 +40,8 @@ _TAKEN: Final = {*(key.name for key in KEYS), "kubernetes.io/metadata.name"} - {
 
 def _can_opt_in(key: str) -> str:
     if key in _TAKEN:
-        raise PydanticCustomError(
-            "opt_in_label", f"should be {INJECT} or a label of your own, because {key} has another meaning"
-        )
+        raise refused(f"{key} has another meaning", f"write {INJECT}, or a label of your own")
     return key
-
-
-def _like(what: str, pattern: str) -> Callable[[str], str]:
-    """A validator that says what a text should be: a pattern in a message is read by few."""
-
-    def check(text: str) -> str:
-        if re.fullmatch(pattern, text) is None:
-            raise PydanticCustomError("text_like", f"should be {what}")
-        return text
-
-    return check
 
 
 _GROUP: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+"
@@ -63,17 +51,17 @@ _TEMPLATE: Final = r"spec(\.(\*|([^.*\\]|\\.)+))+"
 Group: TypeAlias = Annotated[
     str,
     Field(max_length=253, json_schema_extra={"pattern": f"^{_GROUP}$"}),
-    AfterValidator(_like("the group of a custom resource, such as example.com", _GROUP)),
+    like(_GROUP, "the group of a custom resource, such as example.com"),
 ]
 KindName: TypeAlias = Annotated[
     str,
     Field(max_length=63, json_schema_extra={"pattern": f"^{_KIND}$"}),
-    AfterValidator(_like("a kind, such as TrainJob", _KIND)),
+    like(_KIND, "a kind, such as TrainJob"),
 ]
 TemplatePath: TypeAlias = Annotated[
     str,
     Field(max_length=MAX_KEY, json_schema_extra={"pattern": f"^{_TEMPLATE}$"}),
-    AfterValidator(_like("a path below spec, such as spec.template or spec.workers.*.template", _TEMPLATE)),
+    like(_TEMPLATE, "a path below spec, such as spec.template or spec.workers.*.template"),
 ]
 
 
@@ -112,7 +100,7 @@ class Settings(Strict):
     owners: dict[KeyText, Name] = told(
         "resource name → the active vendor, for names that several vendors use", {}, max_length=MANY
     )
-    largest_device: Amount | Annotated[dict[Name, Amount], Field(max_length=SOME)] | None = told(
+    largest_device: DeviceMemory | Annotated[dict[Name, DeviceMemory], Field(max_length=SOME)] | None = told(
         "the memory of the largest device of the cluster, or by hardware family: a request for more is denied; "
         "without it one gets a warning if no device that is sold has so much"
     )
@@ -122,10 +110,10 @@ class Settings(Strict):
         ge=1,
         le=MAX_DEVICES,
     )
-    smallest_memory: Amount = told(
+    smallest_memory: SizeInBytes = told(
         "a request for less memory per device than this gets a warning: the unit is probably wrong", "256Mi"
     )
-    cards: dict[KeyText, Amount] = told("the name of a device in a node label → its memory", {}, max_length=MANY)
+    cards: dict[KeyText, CardMemory] = told("the name of a device in a node label → its memory", {}, max_length=MANY)
     card_labels: list[LabelKey] = told(
         "node labels that name the device, in addition to those of the mappings", [], max_length=FEW
     )

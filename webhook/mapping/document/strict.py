@@ -6,9 +6,10 @@ Everyone who may write ConfigMaps can supply a document, so everything in it has
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
@@ -19,12 +20,16 @@ from webhook.mapping.notation import (
     PatternError,
     check_pattern,
     compile_glob,
+    parse_bytes,
+    parse_card,
     parse_cores,
     parse_default_memory,
+    parse_device,
     parse_memory,
     parse_numbers,
     parse_positive,
     parse_unit,
+    parse_unit_of,
 )
 from webhook.quantity import Number
 from webhook.request import Cores, Memory, Percent, Size
@@ -45,6 +50,17 @@ WrittenExpression: TypeAlias = Annotated[str, Field(max_length=MAX_EXPRESSION)] 
 def refused(message: str, hint: str | None = None) -> PydanticCustomError:
     """An error of a value, with what to write instead."""
     return PydanticCustomError("refused", "{message}", {"message": message, "hint": hint})
+
+
+def like(pattern: str, what: str, hint: str | None = None) -> AfterValidator:
+    """A validator that says what a text should be: a pattern in a message is read by few."""
+
+    def check(text: str) -> str:
+        if re.fullmatch(pattern, text) is None:
+            raise refused(f"{text!r} is not {what}", hint)
+        return text
+
+    return AfterValidator(check)
 
 
 def _pattern(text: str) -> str:
@@ -84,6 +100,24 @@ DefaultMemory: TypeAlias = Annotated[Memory | None, Parsed(Amount, parse_default
 Positive: TypeAlias = Annotated[Number, Parsed(Amount, parse_positive)]
 Unit: TypeAlias = Annotated[tuple[Number, bool], Parsed(Amount, parse_unit)]
 """Bytes and True, or percent of a device and False."""
+
+
+def read_by(parse: Callable[[Any], object]) -> AfterValidator:
+    """A validator of what stays as it is written, and is parsed where it is used."""
+
+    def check(written: Any) -> Any:
+        parse(written)
+        return written
+
+    return AfterValidator(check)
+
+
+SizeInBytes: TypeAlias = Annotated[Amount, read_by(parse_bytes)]
+DeviceMemory: TypeAlias = Annotated[Amount, read_by(parse_device)]
+CardMemory: TypeAlias = Annotated[Amount, read_by(parse_card)]
+Quantity: TypeAlias = Annotated[Short, read_by(parse_positive)]
+SizeUnit: TypeAlias = Annotated[Short, read_by(partial(parse_unit_of, sized=True))]
+ShareUnit: TypeAlias = Annotated[Short, read_by(partial(parse_unit_of, sized=False))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +211,18 @@ API_VERSION: Final = "vgpu-webhook.io/v1alpha1"  # the version of mappings and s
 def told(description: str | None = None, default: Any = None, **bounds: Any) -> Any:
     """A key that may be left out, with its meaning for people."""
     return Field(default, description=description, **bounds)
+
+
+def one_of(*names: str) -> Any:
+    """A check of a model: exactly one of these keys is there."""
+
+    def check(model: BaseModel) -> BaseModel:
+        if sum(getattr(model, name) is not None for name in names) != 1:
+            keys = (f"`{type(model).model_fields[name].alias}`" for name in names)
+            raise refused(f"has not exactly one of {', '.join(keys)}")
+        return model
+
+    return model_validator(mode="after")(check)
 
 
 class Strict(BaseModel):

@@ -8,24 +8,21 @@ document replaces the built-in one; with a new name it must not use the same res
 import copy
 import difflib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 from typing import Any, Final, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from webhook.mapping.document.guard import Guard
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known
-from webhook.mapping.document.strict import Long, Name, Strict
-from webhook.mapping.document.strict_yaml import Document, parse
+from webhook.mapping.document.strict import Strict
+from webhook.mapping.document.strict_yaml import MAX_DEPTH, Document
 from webhook.text import without_middle
 
 Model = TypeVar("Model", bound=Strict)
 _RENAMED: Final = {"largestCard": "largestDevice"}  # settings of before with their present names
-_RANGE: Final = 2  # the length of a list [least, most]
 
 _WANTED: Final = {
     "list_type": "a list",
@@ -66,57 +63,73 @@ def validated(model: type[Model], data: Mapping[str, Any], document: Document) -
         ) from None
 
 
-def remainder(model: type[Model], data: Mapping[str, Any], problems: Sequence[Problem]) -> Model | None:
-    """Validate the data without the keys that have problems, so that other problems can be found in the rest.
+def remainder(
+    model: type[Model], data: Mapping[str, Any], problems: Sequence[Problem]
+) -> tuple[Model | None, frozenset[FieldPath]]:
+    """Validate the data without the parts that have problems, so that other problems can be found in the rest.
 
-    A list with a mistake is removed as a whole, so that the paths of the rest are those of the document. None if the rest is
-    not valid: for example, a required key is missing.
+    A list with a mistake is removed as a whole, so that the paths of the rest are those of the document; and what lacks a
+    required key: no model if that is the document itself. Returns the paths that were removed, too.
     """
-    rest = copy.deepcopy(dict(data))
-    for problem in sorted(problems, key=lambda problem: len(problem.path), reverse=True):
-        path = problem.path
-        while path and isinstance(path[-1], int):
-            path = path[:-1]
-        node: Any = rest
-        for part in path[:-1]:
-            try:
-                node = node[part]
-            except (KeyError, IndexError, TypeError):
-                node = None
-        if path and isinstance(node, dict):
-            node.pop(path[-1], None)
-    try:
-        return model.model_validate(rest)
-    except ValidationError:
-        return None
+    rest, paths = copy.deepcopy(dict(data)), [problem.path for problem in problems]
+    removed: set[FieldPath] = set()
+    for _ in range(MAX_DEPTH):
+        removed.update(map(_without_index, paths))
+        for path in removed:
+            _remove(rest, path)
+        try:
+            return model.model_validate(rest), frozenset(removed)
+        except ValidationError as error:
+            paths = [_document_path(each, rest)[:-1] for each in error.errors()]
+        if () in paths:
+            break
+    return None, frozenset(removed)
 
 
-def follows_from(problem: Problem, earlier: Sequence[Problem]) -> bool:
+def _without_index(path: FieldPath) -> FieldPath:
+    while path and isinstance(path[-1], int):
+        path = path[:-1]
+    return path
+
+
+def _remove(data: dict[str, Any], path: FieldPath) -> None:
+    node: Any = data
+    for part in path[:-1]:
+        try:
+            node = node[part]
+        except (KeyError, IndexError, TypeError):
+            return
+    if path and isinstance(node, dict):
+        node.pop(path[-1], None)
+
+
+def follows_from(problem: Problem, removed: Collection[FieldPath]) -> bool:
     """Return whether a problem of a `remainder` may exist only because a part was removed: it is near, or names, that part."""
     path = problem.path
-    for cause in earlier:
-        parent = cause.path[:-1]
+    for cause in map(_without_index, removed):
+        parent = cause[:-1]
         beside = path[len(parent) : -1]  # what is deeper stands there, whatever is missing beside it
-        if parent and path[: len(parent)] == parent and (not beside or cause.path[-1] in path):
+        if parent and path[: len(parent)] == parent and (not beside or cause[-1] in path):
             return True
-        if path[1:] and cause.path[: len(path)] == path:
-            return True
-        if cause.path and repr(cause.path[-1]) in problem.message:
+        named = cause and any(f"{quote}{cause[-1]}{quote}" in problem.message for quote in "'`")
+        if named or (path[1:] and cause[: len(path)] == path):
             return True
     return False
 
 
 def _relevant(errors: list[ErrorDetails], data: Mapping[str, Any]) -> list[tuple[FieldPath, ErrorDetails]]:
     """Choose one error for each path: among the alternatives of a union, the one whose type fits is the relevant one."""
-    paths = {id(error): _document_path(error, data) for error in errors}
-    same_type = [error for error in errors if not error["type"].endswith("_type")]
+    paths = [(_document_path(error, data), error) for error in sorted(errors, key=_of_other_type)]
     found: dict[FieldPath, ErrorDetails] = {}
-    for error in (*same_type, *errors):
-        path = paths[id(error)]
-        deeper = any(other[: len(path)] == path != other for other in paths.values())
-        if not deeper and not any(paths[id(other)][: len(path)] == path for other in same_type if other is not error):
+    for path, error in paths:
+        if not any(other[: len(path)] == path != other for other, _ in paths):
             found.setdefault(path, error)
     return list(found.items())
+
+
+def _of_other_type(error: ErrorDetails) -> bool:
+    literal = error["type"] == "literal_error" and not isinstance(error["input"], str)
+    return literal or error["type"].endswith("_type")
 
 
 def placed(problem: Problem, document: Document) -> Problem:
@@ -140,11 +153,7 @@ _TOLD: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], tuple[str, str | No
     "value_error": lambda _, about: (str(about["error"]), None),
     "literal_error": lambda found, about: (f"{_quoted(found)} is not one of {about['expected']}", None),
     "too_short": lambda found, _: (f"is an empty {'map' if found == {} else 'list'}", "write one entry or more"),
-    "too_long": lambda found, about: (
-        (f"lists {len(found)} amounts", "write one, or [least, most]")
-        if about["max_length"] == _RANGE
-        else (f"has {len(found)} entries", f"at most {about['max_length']} are allowed")
-    ),
+    "too_long": lambda found, about: (f"has {len(found)} entries", f"at most {about['max_length']} are allowed"),
     "string_too_long": lambda found, about: (
         f"is {len(found)} characters long",
         f"at most {about['max_length']} are allowed",
@@ -231,25 +240,6 @@ def _resolved(node: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mapping[
     return [node, *(found for schema in node.get("anyOf", ()) for found in _resolved(schema, root))]
 
 
-class GuardList(Strict):
-    """The variables that a library or container runtime reads: one list for all mappings that use it."""
-
-    named: Name = Field(alias="list")
-    about: str
-    read_by: Long = Field(description="what reads the variables, unless an entry names something else, with the source")
-    guard: list[Guard] = Field(min_length=1)
-
-
-@cache
-def guard_lists() -> Mapping[str, GuardList]:
-    """Return the lists by name; the documents name their sources."""
-    folder = resources.files("webhook.mapping") / "builtin" / "guards"
-    files = sorted(folder.iterdir(), key=lambda file: file.name)
-    documents = [document for file in files for document in parse(file.read_text(), file.name)]
-    lists = [validated(GuardList, document.data, document) for document in documents]
-    return {guard_list.named: guard_list for guard_list in lists}
-
-
 EXTENDS: Final = "extends"
 
 
@@ -263,7 +253,7 @@ class Merged:
 
 
 def merge_documents(document: Document, builtin: Mapping[str, Document]) -> Merged:
-    """Merge a document over the built-in one that it extends; `inherited_names` and `unknown_variables` check the result."""
+    """Merge a document over the built-in one that it extends; `inherited_names` checks the result."""
     if EXTENDS not in document.data:
         return Merged(document.data, document)
     base = document.data[EXTENDS]
@@ -310,23 +300,3 @@ def inherited_names(merged: Merged, builtin: Mapping[str, Document]) -> list[Pro
         "give each a new `resource`, or remove the key with `null`; or remove `vendor` to replace the built-in mapping"
     )
     return [placed(Problem(message, ("keys",), hint), document)] * bool(inherited)
-
-
-def unknown_variables(merged: Merged, builtin: Mapping[str, Document]) -> list[Problem]:
-    """Report variables that a document configures or removes, but that the extended one does not define.
-
-    One with `values` or `rows`, or in a key of the document's own, is a new variable.
-    """
-    document = merged.document
-    base, variables = document.data.get(EXTENDS), document.data.get("variables")
-    if base is None or not isinstance(variables, dict):
-        return []
-    defined, own_keys = builtin[base].data.get("variables", {}), str(document.data.get("keys"))
-    problems = []
-    for name, variable in variables.items():
-        defines_nothing = variable is None or (isinstance(variable, dict) and not {"values", "rows"} & variable.keys())
-        if name not in defined and f"{{{name}}}" not in own_keys and defines_nothing:
-            message = f"{base} has no variable called {without_middle(repr(name))}"
-            hint = nearest_known(name, defined) if defined else "remove it"
-            problems.append(placed(Problem(message, ("variables", name), hint), document))
-    return problems

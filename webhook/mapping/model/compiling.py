@@ -9,6 +9,7 @@ from webhook.mapping.document.problem import FieldPath, MappingError, Problem, P
 from webhook.mapping.model import schema
 from webhook.mapping.model.guard import compile_guards
 from webhook.mapping.model.keys import (
+    VARIABLE,
     Derived,
     Key,
     Template,
@@ -20,13 +21,11 @@ from webhook.mapping.model.keys import (
 )
 from webhook.mapping.model.match_names import compile_lets_through
 from webhook.mapping.model.shim import compile_shim
-from webhook.mapping.model.sizes import EXAMPLE, bytes_of_device
 from webhook.mapping.model.variables import compile_variables
 from webhook.mapping.model.vendor import Default, Owned, Vendor
-from webhook.mapping.notation import Expression, NameSet, PatternError, check_pattern, expression, literal
-from webhook.request import MAX_DEVICES, Dimension, Percent
+from webhook.mapping.notation import Expression, NameSet, PatternError, expression, literal
+from webhook.request import Dimension, Percent
 
-_VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
 _LITERAL: Final = re.compile(r"[A-Za-z0-9]")
 MAX_NAMES: Final = 2048  # the most names that one document may list
 
@@ -57,7 +56,6 @@ def _compiled(document: Vendor, problems: Problems) -> Vendor:
         for name, key in document.keys.items()
     }
     variables = _variables(document, keys.values(), problems)
-    _check_largest(document, problems)
     _check_names(keys, problems)
     # Variables are parts of the patterns of names: with invalid ones, no pattern could be compiled.
     if not any(problem.path[:1] == ("variables",) for problem in problems.found):
@@ -67,7 +65,7 @@ def _compiled(document: Vendor, problems: Problems) -> Vendor:
         compile_form(index, form, document.variables, keys, problems.at("forms", index))
         for index, form in enumerate(document.forms)
     ]
-    defaults = _defaults(document.filled, problems.at("defaults"))
+    defaults = _defaults(document.filled)
     form_names = [form.name for form in forms if form.reads]
     for name in {name for name in form_names if form_names.count(name) > 1}:
         problems.add(("forms",), f"two forms are called {name!r}")
@@ -84,13 +82,6 @@ def _compiled(document: Vendor, problems: Problems) -> Vendor:
     _check_names_of_pods(vendor, problems)
     lets_through = compile_lets_through(document, keys, problems)
     return vendor.model_copy(update={"lets_through": lets_through})
-
-
-def _check_largest(document: Vendor, problems: Problems) -> None:
-    """Check the size of the largest device, with which the requests of all vendors of the family are compared."""
-    size = 0 if document.largest_device is None else bytes_of_device(str(document.largest_device))
-    if isinstance(size, str):
-        problems.add(("largestDevice",), size, EXAMPLE)
 
 
 def _variables(document: Vendor, keys: Collection[Key], problems: Problems) -> dict[str, Variable]:
@@ -147,11 +138,11 @@ def _name_set(keys: Mapping[FieldPath, str], variables: Variables, problems: Pro
     """Compile keys, which are by their path; add what is wrong with them to `problems`."""
     expressions: list[Expression] = []
     for path, key in keys.items():
-        unknown = [name for name in _VARIABLE.findall(key) if name not in variables]
+        unknown = [name for name in VARIABLE.findall(key) if name not in variables]
         for name in unknown:
             hint = "add it under `variables`, or write `*`"
             problems.add(path, f"the variable {{{name}}} is not defined", hint)
-        nothing = _LITERAL.search(_VARIABLE.sub("", key)) is None
+        nothing = _LITERAL.search(VARIABLE.sub("", key)) is None
         problems.when(nothing, path, f"{key!r} matches every key", "write a part of the key itself")
         if "{" in key and not unknown:
             try:
@@ -162,8 +153,8 @@ def _name_set(keys: Mapping[FieldPath, str], variables: Variables, problems: Pro
 
 
 def _expression_of(key: str, variables: Variables) -> str:
-    parts = [".*".join(map(literal, re.split(r"\*+", part))) for part in _VARIABLE.split(key)]
-    for i, name in enumerate(_VARIABLE.findall(key)):
+    parts = [".*".join(map(literal, re.split(r"\*+", part))) for part in VARIABLE.split(key)]
+    for i, name in enumerate(VARIABLE.findall(key)):
         possible = (*map(literal, variables[name].listed), variables[name].pattern)
         parts[2 * i + 1] = f"(?:{'|'.join(filter(None, possible))})"
     return "".join(parts)
@@ -187,7 +178,6 @@ def _check_keys(vendor: Vendor, problems: Problems) -> None:
 def _check_names_of_pods(vendor: Vendor, problems: Problems) -> None:
     """Check that what the vendor's pods have is not what its scheduler owns, or its guard denies."""
     _check_counted(vendor, problems)
-    _check_shared_names(vendor, problems)
     _check_owned(vendor, problems)
     _check_placed(vendor, problems)
     maps = vendor.config_maps
@@ -309,17 +299,7 @@ def _check_counted(vendor: Vendor, problems: Problems) -> None:
         problems.when(wrong and not key.counted, ("keys", name, "counted"), message, "add one, or drop it")
 
 
-def _check_shared_names(vendor: Vendor, problems: Problems) -> None:
-    for index, entry in enumerate(vendor.shared_names):
-        for label, pattern in entry.nodes.items():
-            try:
-                check_pattern(pattern)
-            except PatternError as error:
-                problems.add(("sharedNames", index, "nodes", label), f"the pattern {pattern!r} {error}")
-
-
-def _defaults(defaults: schema.Defaults, problems: Problems) -> dict[Dimension, Default]:
-    devices, cores = defaults.devices or 0, Percent(defaults.cores) if defaults.cores else None
-    problems.when(devices > MAX_DEVICES, "devices", f"no node has {devices} devices")
-    written: dict[Dimension, Any] = {"devices": devices or None, "memory": defaults.memory, "cores": cores}
+def _defaults(defaults: schema.Defaults) -> dict[Dimension, Default]:
+    cores = Percent(defaults.cores) if defaults.cores else None
+    written: dict[Dimension, Any] = {"devices": defaults.devices or None, "memory": defaults.memory, "cores": cores}
     return {dimension: Default(value, "mapping") for dimension, value in written.items() if value is not None}

@@ -37,6 +37,7 @@ from webhook.mapping.document.strict import (
     ValuePattern,
     Whole,
     WrittenNumbers,
+    one_of,
     texts,
     told,
 )
@@ -51,7 +52,7 @@ VALUES: Final = frozenset({"value", "below", "above"})
 """Placeholders of ``deny`` beside keys: the requested number, and the nearest ones that another form accepts."""
 
 _CONTAINER_NAME: Final = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
-_PART: Final = re.compile(r"\{([a-z][a-z0-9-]*)\}")
+VARIABLE: Final = re.compile(r"\{([^{}]*)\}")  # in a name
 _ATTRIBUTE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 """An attribute of a device, without the domain of its driver: ``k8s.io/api/resource/v1/types.go``, FullyQualifiedName."""
 
@@ -134,7 +135,7 @@ class Template:
     @cached_property
     def variables(self) -> tuple[str, ...]:
         """The variables, in order."""
-        return tuple(_PART.findall(self.text))
+        return tuple(VARIABLE.findall(self.text))
 
     def render(self, binding: Mapping[str, str]) -> str | None:
         """Return the name with the values of a binding, or None if the binding lacks one."""
@@ -142,7 +143,12 @@ class Template:
             return self.text
         if any(name not in binding for name in self.variables):
             return None
-        return _PART.sub(lambda match: binding[match[1]], self.text)
+        return VARIABLE.sub(lambda match: binding[match[1]], self.text)
+
+    @cached_property
+    def glob(self) -> str:
+        """The name with ``*``, which matches any text, in the place of each variable."""
+        return VARIABLE.sub("*", self.text)
 
     def count(self, variables: Variables) -> int:
         """Return the number of names that `names` yields."""
@@ -150,7 +156,7 @@ class Template:
 
     def names(self, variables: Variables) -> Iterator[tuple[str, Binding]]:
         """Yield every name that can be listed, with its binding; none if a variable is a pattern or a container."""
-        parts = _PART.split(self.text)
+        parts = VARIABLE.split(self.text)
         for values in itertools.product(*(part.listed for part in self._parts(variables))):
             parts[1::2] = values
             yield "".join(parts), tuple(zip(self.variables, values, strict=True))
@@ -160,7 +166,7 @@ class Template:
         values = self._parts(variables)
         if not any(part.pattern for part in values):
             return None
-        parts = list(map(literal, _PART.split(self.text)))
+        parts = list(map(literal, VARIABLE.split(self.text)))
         parts[1::2] = [
             f"(?P<{name.replace('-', '_')}>{part.pattern or '|'.join(map(literal, part.listed))})"
             for name, part in zip(self.variables, values, strict=True)
@@ -218,7 +224,7 @@ class Key(KeyRule):
     )
     specifies: (
         Literal["devices", "memory", "cores", "other", "text", "container"]
-        | Annotated[list[Dimension], Field(max_length=3)]
+        | Annotated[list[Dimension], Field(min_length=1, max_length=3)]
     ) = Field(alias="is", description="what it specifies")
     why: Long | None = told("with `unit: null`: why it has to be configured")
     note: Long | None = told("a sentence for people about what is easily misunderstood")
@@ -239,6 +245,8 @@ class Key(KeyRule):
     )
     other_names: NamePattern | None = told("pattern of unknown resource names that may stand for this one in a cluster")
     absent: Literal["first", "only"] | None = told("for a container key: the container that requests if it is missing")
+
+    _place = one_of("resource", "label", "annotation", "node_selector", "claim", "borrows")
 
     if TYPE_CHECKING:
         name: str
@@ -355,26 +363,7 @@ class Form(Strict):
 
 def compile_key(name: str, key: Key, variables: Variables, problems: Problems, device_class: str | None) -> Key:
     """Compile a key, with its unit; `device_class` is that of the vendor's claims, if it has any."""
-    place, names = _place(key, device_class, problems)
-    spellings, twin = tuple(map(Template, texts(names))), tuple(map(Template, texts(key.request_key)))
-    _check_variables(spellings, variables, problems.at(place))
-    _check_variables(twin, variables, problems.at("requestKey"))
-    problems.when(name in DIMENSIONS, (), "a key may not have the name of a dimension", f"call it `{name}-key`")
-    undefined = key.row_of is not None and key.row_of not in variables
-    problems.when(undefined, "rowOf", f"the variable {key.row_of!r} is not defined")
-    named = {"name": name, "spellings": spellings, "twin": next(iter(twin), None), "templates": (*spellings, *twin)}
-    compiled = key.model_copy(update=named | _meaning(key, place, spellings))
-    _check_place(compiled, problems)
-    unit, sized = _unit(key, compiled.dimensions, problems)
-    if wrong := _wrong_with_claims(compiled, of_claims=device_class is not None):
-        problems.add((), *wrong)
-    values = None if compiled.kind == "text" else problems.parsed(("values",), key.legal, parse_numbers)
-    zero = _zero(compiled, values, problems)
-    return compiled.model_copy(update={"unit": unit, "sized": sized, "values": values, "zero": zero})
-
-
-def _place(key: Key, device_class: str | None, problems: Problems) -> tuple[KeyPlace, Texts]:
-    by_place: dict[KeyPlace, Texts | None] = {
+    named: dict[KeyPlace, Texts | None] = {
         "resource": key.resource,
         "label": key.label,
         "annotation": key.annotation,
@@ -382,10 +371,22 @@ def _place(key: Key, device_class: str | None, problems: Problems) -> tuple[KeyP
         "borrowed": key.borrows,
         "claim": key.claim and f"{device_class or ''}/{key.claim}",
     }
-    places = [(place, names) for place, names in by_place.items() if names is not None]
-    hint = "write one of `resource`, `label`, `annotation`, `nodeSelector`, `claim`, `borrows`"
-    problems.when(len(places) != 1, (), "needs exactly one place", hint)
-    return places[0] if places else ("resource", "")
+    place = next(place for place, names in named.items() if names is not None)
+    spellings, twin = tuple(map(Template, texts(named[place]))), tuple(map(Template, texts(key.request_key)))
+    _check_variables(spellings, variables, problems.at(place))
+    _check_variables(twin, variables, problems.at("requestKey"))
+    problems.when(name in DIMENSIONS, (), "a key may not have the name of a dimension", f"call it `{name}-key`")
+    undefined = key.row_of is not None and key.row_of not in variables
+    problems.when(undefined, "rowOf", f"the variable {key.row_of!r} is not defined")
+    names = {"name": name, "spellings": spellings, "twin": next(iter(twin), None), "templates": (*spellings, *twin)}
+    compiled = key.model_copy(update=names | _meaning(key, place, spellings))
+    unit, sized = _unit(key, compiled.dimensions, problems)
+    _check_place(compiled, problems)
+    if wrong := _wrong_with_claims(compiled, of_claims=device_class is not None):
+        problems.add((), *wrong)
+    values = None if compiled.kind == "text" else problems.parsed(("values",), key.legal, parse_numbers)
+    zero = _zero(compiled, values, problems)
+    return compiled.model_copy(update={"unit": unit, "sized": sized, "values": values, "zero": zero})
 
 
 def _meaning(key: Key, place: KeyPlace, spellings: tuple[Template, ...]) -> dict[str, Any]:
@@ -489,6 +490,7 @@ def _check_variables(templates: Iterable[Template], variables: Collection[str], 
         used.update(template.variables)
         twice = len(set(template.variables)) < len(template.variables)
         problems.when(twice, (), f"{template.text} contains a variable twice")
+        problems.when({"{", "}"}.intersection(template.glob), (), f"{template.text} contains a brace without another")
     for variable in sorted(used - {CONTAINER} - set(variables)):
         problems.add((), f"the variable {{{variable}}} is not defined", "add it under `variables`")
 

@@ -6,7 +6,8 @@ the conditions.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
@@ -23,7 +24,6 @@ from webhook.pod import DEVICE_CLASS
 
 BESIDE: Final = 8  # Letters of an expression for each listed name, beside the name itself
 LEAST: Final = 6  # Letters that a key without a domain begins with, at least: ordinary pods carry shorter ones
-_VARIABLE: Final = re.compile(r"\{[^{}]*\}")
 _LETTER: Final = re.compile(r"[A-Za-z0-9]")
 _DNS: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 _END_OF_DOMAIN: Final = re.compile(r"(?:[a-z0-9.-]*\.)?[a-z0-9-]+\.[a-z0-9-]+")
@@ -89,93 +89,84 @@ def reported_names(documents: Iterable[Vendor]) -> Mapping[KnownPlace, Mapping[s
     return found
 
 
-_Found: TypeAlias = tuple[str, FieldPath]  # a name or pattern (``*`` matches any text), and its path in the document
+class _Found(NamedTuple):
+    """A name or pattern in a document (``*`` matches any text), and its path."""
 
-
-class _Named(NamedTuple):
-    """The names in a document by which pods are found."""
-
-    devices: list[_Found]
-    keys: list[_Found]  # labels and annotations
-    owned: list[_Found]
-    marks: list[_Found]  # what stands under `match` in their place, or they
-    prefixes: list[_Found]
-    foreign_resources: list[_Found]
-    foreign_keys: list[_Found]
+    kind: Literal["device", "foreign", "prefix", "key"]  # a key is that of a label or annotation
+    glob: str
+    path: FieldPath
+    lets_through: bool = True  # whether it lets pods through
 
 
 def compile_lets_through(document: Vendor, keys: Mapping[str, Key], problems: Problems) -> LetsThrough:
     """Compile the names that let a pod through; the result is usable only without problems."""
-    named = _named(document, keys)
-    # A mark that could be any key of a domain matters only beside a key of the vendor, and that key lets the pod through.
-    narrow = [name for name in named.marks if _LETTER.search(name[0].rpartition("/")[2]) is not None]
+    found = list(dict.fromkeys(_named(document, keys)))
+    for kind, check in _CHECKS.items():
+        for each in (each for each in found if each.kind == kind):
+            for message, hint in check(each.glob):
+                problems.add(each.path, message, hint)
+    globs = {kind: [each.glob for each in found if each.kind == kind and each.lets_through] for kind in _CHECKS}
     # A share of a class may be claimed by a resource name that is no key; a pod whose request became a claim has no other.
     classes, claims = ([f"{DEVICE_CLASS}{document.claim.device_class}"], [CLAIM]) if document.claim else ([], [])
     made = LetsThrough(
-        prefixes=tuple(glob for glob, _ in named.prefixes),
-        resources=(*(glob for glob, _ in (*named.devices, *named.foreign_resources)), *classes),
-        keys=tuple(sorted({*(glob for glob, _ in (*named.keys, *named.foreign_keys, *narrow)), *claims})),
+        prefixes=tuple(globs["prefix"]),
+        resources=(*globs["device"], *globs["foreign"], *classes),
+        keys=tuple(sorted({*globs["key"], *claims})),
     )
-    _check(named, problems)
     beyond = Capacity(MAX_PER_DOCUMENT).take(made)
     if beyond:
-        known = [*named.foreign_resources, *named.foreign_keys]
-        path = max([*named.devices, *named.keys], named.marks, named.prefixes, known, key=len)[0][1]
-        where = path[:2] if path[0] == "match" else path[:1]
-        problems.add(where, f"the names that let pods through would be {beyond}", "leave out some of them")
+        places = Counter(each.path[:2] if each.path[0] == "match" else each.path[:1] for each in found)
+        path = places.most_common(1)[0][0]
+        problems.add(path, f"the names that let pods through would be {beyond}", "leave out some of them")
     return made
 
 
-def _named(document: Vendor, keys: Mapping[str, Key]) -> _Named:
-    places: dict[str, list[_Found]] = {place: [] for place in PLACES}
-    for key in (key for key in keys.values() if key.place in places):
-        found = [(("keys", key.name, key.place), template) for template in key.templates]
-        places[key.place] += _spelled(found, document.variables)
-    owned = _spelled(((("owned", i), Template(mark)) for i, mark in enumerate(document.marks)), document.variables)
-    listed = [(("match", "keys", i), Template(key)) for i, key in enumerate(document.match.keys or ())]
-    marks = owned if document.match.keys is None else _spelled(listed, document.variables)
-    foreign: dict[str, list[_Found]] = {place: [] for place in PLACES}
+def _named(document: Vendor, keys: Mapping[str, Key]) -> Iterator[_Found]:
+    """Yield the names of keys, the prefixes of resources, the marks of schedulers, and the reported names of other systems."""
+    of_keys = list(_of_keys(document, keys))
+    yield from of_keys
+    yield from _prefixes(document, [each for each in of_keys if each.kind == "device"])
+    yield from _marks(document)
     for each in _reported(document):
-        foreign[each.place].append((each.name, ("known", each.position, each.place)))
-    devices, metadata = places["resource"], [*places["label"], *places["annotation"]]
-    prefixes = _prefixes(document, devices)
-    others = sorted((*foreign["label"], *foreign["annotation"]), key=lambda name: name[1][1:2])
-    return _Named(devices, metadata, owned, marks, prefixes, foreign["resource"], others)
+        path = ("known", each.position, each.place)
+        yield _Found("foreign" if each.place == "resource" else "key", each.name, path)
 
 
-def _check(named: _Named, problems: Problems) -> None:
-    keys = dict.fromkeys([*named.keys, *named.owned, *named.marks, *named.foreign_keys])
-    for check, checked in (
-        (_resource_problems, named.devices),
-        (_foreign_problems, named.foreign_resources),
-        (_prefix_problems, named.prefixes),
-        (_key_problems, keys),
-    ):
-        for glob, path in checked:
-            for message, hint in check(glob):
-                problems.add(path, message, hint)
+def _of_keys(document: Vendor, keys: Mapping[str, Key]) -> Iterator[_Found]:
+    for key in (key for key in keys.values() if key.place in PLACES):
+        for glob in (glob for template in key.templates for glob in spelled(template, document.variables)):
+            yield _Found("device" if key.place == "resource" else "key", glob, ("keys", key.name, key.place))
 
 
-def _spelled(written: Iterable[tuple[FieldPath, Template]], variables: Variables) -> list[_Found]:
-    return [(glob, path) for path, template in written for glob in spelled(template, variables)]
-
-
-def _prefixes(document: Vendor, devices: Iterable[_Found]) -> list[_Found]:
-    """The prefixes of resource names, and the domains of keys beside them, where misspelled ones are looked for."""
-    given = [(each, ("match", "resources", i)) for i, each in enumerate(document.match.resources or ())]
+def _prefixes(document: Vendor, devices: Iterable[_Found]) -> Iterator[_Found]:
+    """The prefixes of resource names, or the domains of keys beside them, where misspelled ones are looked for."""
+    for i, glob in enumerate(document.match.resources or ()):
+        yield _Found("prefix", glob, ("match", "resources", i))
     below: dict[str, FieldPath] = {}
-    for glob, path in devices if not given else ():
-        domain, slash, _ = glob.partition("/")
+    for each in devices if not document.match.resources else ():
+        domain, slash, _ = each.glob.partition("/")
         if slash and "*" not in domain:
-            below.setdefault(f"{domain}/", path)
-    return [*below.items(), *given]
+            below.setdefault(f"{domain}/", each.path)
+    yield from (_Found("prefix", domain, path) for domain, path in below.items())
+
+
+def _marks(document: Vendor) -> Iterator[_Found]:
+    """The marks, and what stands under `match` in their place."""
+    instead = document.match.keys
+    written: dict[FieldPath, str] = {("owned", i): mark for i, mark in enumerate(document.marks)}
+    written |= {("match", "keys", i): key for i, key in enumerate(instead or ())}
+    for path, text in written.items():
+        for glob in spelled(Template(text), document.variables):
+            # One that could be any key of a domain matters only beside a key of the vendor, and that lets the pod through.
+            narrow = _LETTER.search(glob.rpartition("/")[2]) is not None
+            yield _Found("key", glob, path, narrow and (instead is None or path[0] == "match"))
 
 
 def spelled(template: Template, variables: Variables) -> Iterator[str]:
     """Yield a key for each value of its variables, or once with ``*`` for those that cannot be listed."""
     yield from (key for key, _ in template.names(variables))
     if template.pattern(variables) is not None:
-        yield _VARIABLE.sub("*", template.text)
+        yield template.glob
 
 
 _Wrong: TypeAlias = Iterator[tuple[str, str | None]]  # what is wrong with a name, and a hint
@@ -233,6 +224,15 @@ def _domain_problems(name: str) -> _Wrong:
             taken = end.lstrip(".") if end.endswith(own) else own
             yield f"{name}: {taken} is Kubernetes' own", "use a domain of the vendor"
             return
+
+
+_CHECKS: Final[Mapping[str, Callable[[str], _Wrong]]] = {
+    "device": _resource_problems,
+    "foreign": _foreign_problems,
+    "prefix": _prefix_problems,
+    "key": _key_problems,
+}
+"""By the kind of a name, what may be wrong with it."""
 
 
 @lru_cache(maxsize=4096)

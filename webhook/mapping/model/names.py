@@ -4,7 +4,6 @@ Looking up an exact name is a dictionary access, so its cost does not grow with 
 variables are matched only where a name begins like one of the patterns.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ from typing import Final
 
 from webhook.labels import PREFIX
 from webhook.mapping.document.problem import Problem
-from webhook.mapping.model.keys import CONTAINER, Binding, KeyPlace
+from webhook.mapping.model.keys import CONTAINER, Binding, KeyPlace, Template
 from webhook.mapping.model.match_names import advised_names
 from webhook.mapping.model.near_misses import NearMiss, Nearness
 from webhook.mapping.model.vendor import BUILT_IN, Vendor
@@ -118,7 +117,6 @@ def conflicts(names: Names, place: KeyPlace, vendors: Mapping[str, Vendor]) -> I
 
 
 MAX_KNOWN: Final = 4096  # keys of pods whose answer is stored; the labels of one cluster's pods have some hundred
-_VARIABLE: Final = re.compile(r"\{[^{}]*\}")
 
 
 class ReadKeys(dict[str, bool | NearMiss]):
@@ -172,12 +170,10 @@ class ReadKeys(dict[str, bool | NearMiss]):
 def read_keys(vendors: Iterable[Vendor], others: Iterable[str], near: Nearness) -> ReadKeys:
     """Return the keys that matter with these vendors, active or not. The settings name `others`."""
     vendors = list(vendors)
-    keys = [
-        key for vendor in vendors for key in vendor.keys.values()
-    ]  # resource names, too: one as a label is reported
-    read = {_VARIABLE.sub("*", template.text) for key in keys for template in key.templates}
+    # Resource names, too: one as a label is reported.
+    read = {template.glob for vendor in vendors for key in vendor.keys.values() for template in key.templates}
     placed = (name for vendor in vendors for written in vendor.place.written.values() for name in written)
-    marks = {_VARIABLE.sub("*", key) for vendor in vendors for key in _marks(vendor)}
+    marks = {Template(key).glob for vendor in vendors for key in _marks(vendor)}
     return ReadKeys(NameSet.of({*read, *placed, *others}), NameSet.of(marks), near)
 
 

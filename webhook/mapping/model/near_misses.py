@@ -272,7 +272,7 @@ class Nearness:
 
 def _hints_of(vendors: Iterable[Vendor]) -> tuple[_Keys, NameSet]:
     """Return the hints that can be listed, and patterns of the others."""
-    patterns = [re.sub(r"\{[^{}]*\}", "*", hint) for vendor in vendors for hint in vendor.all_hints]
+    patterns = [Template(hint).glob for vendor in vendors for hint in vendor.all_hints]
     listed = [hint.rpartition("/") for hint in patterns if "*" not in hint]
     others = NameSet.of(hint for hint in patterns if "*" in hint)
     return _Keys((domain, _LocalName(local)) for domain, _, local in listed), others

@@ -22,14 +22,13 @@ from webhook.mapping.model.sizes import (
     MOST_MEMORY,
     SETTINGS,
     beyond_largest,
-    bytes_of,
     labels_of_cards,
     largest_devices,
     sizes_of_cards,
 )
 from webhook.mapping.model.vendor import BUILT_IN, Owned, Vendor, union
-from webhook.mapping.notation import literal
-from webhook.quantity import MIB, parse_quantity
+from webhook.mapping.notation import literal, parse_bytes, parse_device
+from webhook.quantity import MIB
 
 MAX_BYTES: Final = 3 * MIB // 2
 """Bytes of all results together. A replica that has answered 16 connections has 76 MiB, and is to stay below 80.
@@ -320,7 +319,7 @@ class Policy:
         sold: dict[str, int] = {}
         for family, largest in ((each.family, each.largest_device) for each in self.vendors.values()):
             if largest is not None:
-                sold[family] = max(sold.get(family, 0), int(parse_quantity(str(largest))))
+                sold[family] = max(sold.get(family, 0), parse_device(largest))
         most = max(sold.values(), default=self.largest_card)
         return {vendor.family: sold.get(vendor.family, most) for vendor in self.vendors.values()}
 
@@ -493,11 +492,9 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
     active = [vendor for vendor in vendors.values() if not vendor.inactive]
     read = {place: index(active, place) for place in _OF_PODS}
     problems = contradictions(vendors, settings, read)
-    families = {vendor.family for vendor in vendors.values()}
-    sizes = largest_devices(settings.largest_device, families, problems)
-    problems += beyond_largest(vendors.values(), sizes)
+    sizes = largest_devices(settings.largest_device, {vendor.family for vendor in vendors.values()}, problems)
+    problems += beyond_largest(vendors.values(), sizes, by_family=isinstance(settings.largest_device, dict))
     largest = max(MOST_MEMORY, *sizes.values(), 0)
-    smallest = bytes_of(settings.smallest_memory, "smallestMemory", "256Mi", problems) or 0
     cards = sizes_of_cards(settings.cards, largest, problems)
     if problems:
         raise MappingError(problems)
@@ -513,7 +510,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         inactive=_inactive_names(vendors, read["resource"], disputes),
         largest_card=largest,
         largest_devices=sizes,
-        smallest_memory=smallest,
+        smallest_memory=parse_bytes(settings.smallest_memory),
         cards=cards,
         card_labels=labels_of_cards(vendors.values(), settings),
         never_touched=CLUSTER_NAMESPACES | frozenset(settings.never_touched),

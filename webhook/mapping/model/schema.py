@@ -4,14 +4,14 @@ Strict: an unknown key is an error, and every list, map, text and number has a b
 ``docs/mapping.md`` explains every key by example.
 """
 
-from typing import Annotated, Literal, TypeAlias
+import re
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from webhook.mapping.document.strict import (
     FEW,
     MANY,
-    MOST,
     DefaultMemory,
     DomainName,
     ExactNames,
@@ -20,103 +20,129 @@ from webhook.mapping.document.strict import (
     LabelValue,
     Long,
     Name,
+    Quantity,
+    ShareUnit,
     Short,
+    SizeUnit,
     Strict,
     Subdomain,
     Texts,
+    ValuePattern,
     Whole,
-    WrittenExpression,
+    like,
+    one_of,
     told,
 )
+from webhook.request import MAX_DEVICES
 
+ARCH: Final = "{arch}"
+"""What stands for the architecture of a node, where the library comes from."""
+
+_LETTER: Final = r"[^/:;{}$\s\\]"
+_PART: Final = rf"(?!\.{{1,2}}(?:/|\Z)){_LETTER}+"
+_SOURCE_PART: Final = rf"(?!\.{{1,2}}(?:/|\Z))(?:{_LETTER}|{re.escape(ARCH)})+"
+_NAME: Final = r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_IMAGE: Final = rf"(?:[a-zA-Z0-9]|{re.escape(ARCH)})(?:[-a-zA-Z0-9._/:]|{re.escape(ARCH)})*(?:@sha256:[0-9a-f]{{64}})?"
+_ABSOLUTE: Final = (
+    "a plain absolute path",
+    "begin with `/`; no `/` at the end, no `..`, `:`, `;`, `$`, blank or brace",
+)
+_RELATIVE: Final = ("a plain relative path", "write one such as `cache`")
+
+VolumeName: TypeAlias = Annotated[KeyText, like(_NAME, "a name of a volume", "use at most 63 of a-z, 0-9 and `-`")]
+PlainPath: TypeAlias = Annotated[Long, like(rf"(?:/{_PART})+", *_ABSOLUTE)]
+PreloadPath: TypeAlias = Annotated[Long, like(rf"(?:/(?:{_PART}|\$LIB(?=/)))+", *_ABSOLUTE)]
+RelativePath: TypeAlias = Annotated[Long, like(rf"{_PART}(?:/{_PART})*", *_RELATIVE)]
+SourcePath: TypeAlias = Annotated[Long, like(rf"(?:/{_SOURCE_PART})+", *_ABSOLUTE)]
+SourceFolder: TypeAlias = Annotated[Long, like(rf"{_SOURCE_PART}(?:/{_SOURCE_PART})*", *_RELATIVE)]
+ImageName: TypeAlias = Annotated[
+    Long, like(_IMAGE, "the name of an image", "write such as `registry.example/shim@sha256:…`")
+]
 PullPolicy: TypeAlias = Literal["Always", "IfNotPresent", "Never"]
 
 
 class HostPath(Strict):
-    """A folder of the node with the library."""
+    """A folder of the node with the library; Pod Security permits it in privileged namespaces only."""
 
-    volume: KeyText
-    path: Long
+    volume: VolumeName
+    path: SourcePath
     type: Literal["", "Directory", "DirectoryOrCreate"] = "Directory"
-    mount_path: Long
-
-
-class HostPathDelivery(Strict):
-    """Delivery by a hostPath volume; Pod Security permits it in privileged namespaces only."""
-
-    host_path: HostPath
+    mount_path: PlainPath
 
 
 class ImageVolume(Strict):
-    """A read-only volume with the files of an image (KEP-4639)."""
+    """A read-only volume with the files of an image (KEP-4639), in clusters that serve them."""
 
-    volume: KeyText
-    reference: Long = Field(description="the image, with its digest")
+    volume: VolumeName
+    reference: ImageName = Field(description="the image, with its digest")
     pull_policy: PullPolicy = "IfNotPresent"
-    sub_path: Long | None = told("the folder in the image that has the library; without it, all of the image")
-    mount_path: Long
-
-
-class ImageDelivery(Strict):
-    """Delivery by an image volume, in clusters that serve them."""
-
-    image: ImageVolume
+    sub_path: SourceFolder | None = told("the folder in the image that has the library; without it, all of the image")
+    mount_path: PlainPath
 
 
 class FilledEmptyDir(Strict):
-    """An emptyDir that an init container, the first of the pod, fills with the library."""
+    """An emptyDir that an init container, the first of the pod, fills; every Pod Security level permits it."""
 
-    volume: KeyText = Field(description="also the name of the init container")
-    size_limit: Short
-    image: Long = Field(description="of the init container, with its digest")
+    volume: VolumeName = Field(description="also the name of the init container")
+    size_limit: Quantity
+    image: ImageName = Field(description="of the init container, with its digest")
     pull_policy: PullPolicy = "IfNotPresent"
-    folder: Long | None = told("the folder of the image that `sh` and `cp` copy; they fail if a file is missing")
+    folder: SourcePath | None = told("the folder of the image that `sh` and `cp` copy; they fail if a file is missing")
     command: list[Long] | None = told(
         "in place of `folder`: copies the library to `mountPath` or fails, as any user", min_length=1, max_length=FEW
     )
-    cpu: Short = told("of the init container, as limit and request", "50m")
-    memory: Short = told("likewise", "64Mi")
-    mount_path: Long
+    cpu: Quantity = told("of the init container, as limit and request", "50m")
+    memory: Quantity = told("likewise", "64Mi")
+    mount_path: PlainPath
 
-
-class EmptyDirDelivery(Strict):
-    """Delivery by an emptyDir; every Pod Security level permits it."""
-
-    empty_dir: FilledEmptyDir
+    _source = one_of("folder", "command")
 
 
 class CsiVolume(Strict):
-    """An inline volume of a CSI driver."""
+    """An inline volume of a CSI driver, whose name a CSIDriver object of the cluster has."""
 
-    volume: KeyText
+    volume: VolumeName
     driver: KeyText
     attributes: dict[KeyText, Long] = told("the `volumeAttributes`", {}, max_length=FEW)
-    mount_path: Long
-
-
-class CsiDelivery(Strict):
-    """Delivery by a CSI driver, whose name a CSIDriver object of the cluster has."""
-
-    csi: CsiVolume
+    mount_path: PlainPath
 
 
 DeliveryVolume: TypeAlias = HostPath | ImageVolume | FilledEmptyDir | CsiVolume
-WrittenDelivery: TypeAlias = Literal["none"] | HostPathDelivery | ImageDelivery | EmptyDirDelivery | CsiDelivery
+
+
+class WrittenDelivery(Strict):
+    """A way in which the library reaches a container: one of these."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    host_path: HostPath | None = None
+    image: ImageVolume | None = None
+    empty_dir: FilledEmptyDir | None = None
+    csi: CsiVolume | None = None
+
+    _kind = one_of("host_path", "image", "empty_dir", "csi")
+
+
+class StateVolume(Strict):
+    """The emptyDir of a state."""
+
+    size_limit: Quantity
+    medium: Literal["", "Memory"] | None = None
 
 
 class State(Strict):
     """A writable volume that the shim needs: an emptyDir, mounted at paths by subPath."""
 
-    volume: KeyText
-    empty_dir: dict[Short, Short] = Field({}, max_length=FEW)
-    mounts: dict[Long, Long] = Field(max_length=FEW, description="mount path: subPath")
+    volume: VolumeName
+    empty_dir: StateVolume
+    mounts: dict[PlainPath, RelativePath] = Field(min_length=1, max_length=FEW, description="mount path: subPath")
 
 
 class LibraryPath(Strict):
     """The beginning of `LD_LIBRARY_PATH`, and the end that replaces the image's own value."""
 
-    prefix: list[Long] = Field(min_length=1, max_length=FEW)
-    image_default: list[Long] = Field([], max_length=FEW)
+    prefix: list[PlainPath] = Field(min_length=1, max_length=FEW)
+    image_default: list[PlainPath] = Field([], max_length=FEW)
     if_unset: Literal["write", "leave"] = told("without `LD_LIBRARY_PATH`; leave: the image keeps its own", "write")
     variable: KeyText | None = told("a variable of the shim's own, written in place of `LD_LIBRARY_PATH`")
 
@@ -124,21 +150,21 @@ class LibraryPath(Strict):
 class Preload(Strict):
     """The beginning of `LD_PRELOAD`, and a file in the place of `/etc/ld.so.preload`."""
 
-    prefix: list[Long] = Field([], max_length=FEW)
-    file: Long | None = told("a file of the library's folder, mounted at `/etc/ld.so.preload`")
+    prefix: list[PreloadPath] = Field([], max_length=FEW)
+    file: RelativePath | None = told("a file of the library's folder, mounted at `/etc/ld.so.preload`")
 
 
 class Audit(Strict):
     """The value of `LD_AUDIT`."""
 
-    files: list[Long] = Field(min_length=1, max_length=FEW)
+    files: list[PlainPath] = Field(min_length=1, max_length=FEW)
 
 
 class Units(Strict):
     """The units in which variables contain amounts, rounded up."""
 
-    memory: Short = "1Mi"
-    cores: Short = "1%"
+    memory: SizeUnit = "1Mi"
+    cores: ShareUnit = "1%"
 
 
 class Unlimited(Strict):
@@ -151,7 +177,7 @@ class Unlimited(Strict):
 class Defaults(Strict):
     """The values for missing dimensions of a request; 0 for none."""
 
-    devices: int | None = Field(None, ge=0, le=MOST)
+    devices: int | None = Field(None, ge=0, le=MAX_DEVICES)
     memory: DefaultMemory | None = told("`all` or a quantity of bytes")
     cores: int | None = Field(None, ge=0, le=100)
 
@@ -262,7 +288,7 @@ class KnownName(Strict):
 class GatedName(Strict):
     """A resource that nodes report under a condition only."""
 
-    resource: KeyText = Field(description="the resource name")
+    resource: KeyText = Field(min_length=1, description="the resource name")
     needs: Long = Field(description="what has to be switched on, as a clause")
     requests: Short | None = told("the requests that need it, if not all: `whole devices`")
 
@@ -278,7 +304,7 @@ class SharedName(Strict):
     """Another vendor's resource name under which the vendor may serve its devices, which only node labels show."""
 
     resource: KeyText
-    nodes: dict[LabelKey, WrittenExpression] = Field(
+    nodes: dict[LabelKey, ValuePattern] = Field(
         min_length=1,
         max_length=FEW,
         description="labels of such nodes, each with a pattern of values; one match is enough",

@@ -11,21 +11,22 @@ that are missing: so ``/opt/$LIB/shim.so`` is one file for glibc, and another fo
 Before that the kubelet expands ``$(NAME)`` in a value, and ``$$`` to ``$`` (``third_party/forked/golang/expansion``).
 """
 
+import json
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import Field
 from pydantic.alias_generators import to_camel
 
 from webhook.mapping.document.problem import Problems
-from webhook.mapping.document.strict import FEW, SOME, KeyText, Long, Strict, told
+from webhook.mapping.document.strict import FEW, SOME, KeyText, Long, Strict, like, told
 from webhook.mapping.model import schema
 from webhook.mapping.notation import parse_unit
-from webhook.quantity import Number, QuantityError, parse_quantity
+from webhook.quantity import Number
 from webhook.request import ALL, Percent, Request, Size
 
 LD_LIBRARY_PATH: Final = "LD_LIBRARY_PATH"
@@ -130,7 +131,6 @@ PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _AMOUNTS: Final = frozenset({"memory", "cores"})  # a request may leave them without a value
 
 INDEX: Final = "{index}"
-ARCH: Final = "{arch}"
 ARCH_LABEL: Final = "kubernetes.io/arch"
 MAX_INDEXED: Final = 64  # the most devices of a container for each of which a variable is written: nodes have up to 16
 
@@ -213,16 +213,20 @@ class Shim(Strict):
     """The library that enforces the share inside the container, and what makes the loader find it."""
 
     mode: Literal["inject", "plugin"] = told("plugin: the cluster's device plugin mounts it", "inject")
-    plugin: Long | None = told(
+    plugin: Annotated[Long, like(r"[^=\s]+=[^=\s]+", "a label with its value", "write key=value")] | None = told(
         "label (key=value) of DaemonSets whose device plugin mounts this library itself", alias="mountedBy"
     )
     limit: Literal["env", "plugin"] | None = told("what sets the limit: variables, or the device plugin")
     forms: list[KeyText] | None = told("only for requests with these forms", max_length=SOME)
     needs: list[Literal["memory", "cores"]] = told("without whose limits no shim is added", [], max_length=FEW)
     without: Literal["plugin", "deny"] = told(default="plugin", alias="unmet")
-    delivery: list[schema.WrittenDelivery] = Field(["none"], max_length=FEW)
-    architectures: list[KeyText] = told("of nodes, the default first, for `{arch}` in deliveries", [], max_length=FEW)
-    files: list[Long] = told("what a copied folder must have, beside what is loaded first", [], max_length=FEW)
+    delivery: list[Literal["none"] | schema.WrittenDelivery] = Field(["none"], min_length=1, max_length=FEW)
+    architectures: list[Annotated[KeyText, like("[a-z0-9]+", "an architecture of nodes", "write such as `amd64`")]] = (
+        told("of nodes, the default first, for `{arch}` in deliveries", [], max_length=FEW)
+    )
+    files: list[schema.RelativePath] = told(
+        "what a copied folder must have, beside what is loaded first", [], max_length=FEW
+    )
     state: schema.State | None = None
     search: schema.LibraryPath | None = told(alias="libraryPath")
     preloaded: schema.Preload | None = told(alias="preload")
@@ -303,23 +307,20 @@ _COPY: Final = (
 
 def compile_shim(model: Shim, forms: Collection[str], problems: Problems) -> Shim:
     """Compile the shim of a document, whose forms have these names; the result is usable only without problems."""
-    _check_architectures(model, problems)
-    default = _in_architecture(model)
-    for check in (_check_limit, _check_deliveries, _check_state, _check_loader, _check_env, _check_units):
-        check(default, problems)
-    unlabelled = model.plugin is not None and not re.fullmatch(r"[^=\s]+=[^=\s]+", model.plugin)
-    problems.when(unlabelled, "mountedBy", f"{model.plugin!r} is not a label with its value", "write key=value")
+    for check in (_check_architectures, _check_limit, _check_deliveries, _check_state, _check_loader, _check_env):
+        check(model, problems)
     for index, name in enumerate(model.forms or ()):
         problems.unknown(("forms", index), "form", name, forms)
-    by_architecture = {name: _deliveries(_in_architecture(model, name)) for name in model.architectures}
+    deliveries = tuple(_delivery(delivery, model) for delivery in model.delivery)
+    by_architecture = {name: tuple(_on(name, each) for each in deliveries) for name in model.architectures}
     key, _, value = (model.plugin or "").partition("=")
     derived: dict[str, Any] = {
         "mounted_by": None if model.plugin is None else (key, value),
-        "deliveries": next(iter(by_architecture.values())) if by_architecture else _deliveries(model),
+        "deliveries": next(iter(by_architecture.values()), deliveries),
         "by_architecture": by_architecture,
         "preload": () if model.preloaded is None else tuple(model.preloaded.prefix),
-        "memory_unit": _unit(model.units.memory),
-        "cores_unit": _unit(model.units.cores),
+        "memory_unit": parse_unit(model.units.memory)[0],
+        "cores_unit": parse_unit(model.units.cores)[0],
         **_search(model.search or schema.LibraryPath.model_construct(prefix=[], image_default=[])),
     }
     compiled = model.model_copy(update=derived)
@@ -355,40 +356,22 @@ def _variables(shim: Shim) -> dict[str, Any]:
     return {"variables": variables, "indexed": indexed, "if_unset": if_unset, "names": frozenset(named)}
 
 
-def _in_architecture(model: Shim, architecture: str | None = None) -> Shim:
-    """The shim on nodes of an architecture, by default of the first."""
-    if not model.architectures:
-        return model
-    name = re.sub("[^a-z0-9]", "", architecture or model.architectures[0])
-    deliveries: list[schema.WrittenDelivery] = [
-        delivery
-        if delivery == "none"
-        else type(delivery).model_validate_json(delivery.model_dump_json(by_alias=True).replace(ARCH, name))
-        for delivery in model.delivery
-    ]
-    return model.model_copy(update={"delivery": deliveries})
-
-
-def _source(delivery: schema.WrittenDelivery) -> tuple[DeliveryKind, schema.DeliveryVolume | None]:
+def _source(delivery: Literal["none"] | schema.WrittenDelivery) -> tuple[DeliveryKind, schema.DeliveryVolume | None]:
     """The kind of a delivery, and its volume."""
     if delivery == "none":
         return delivery, None
-    ((name, volume),) = delivery
+    name, volume = next((name, volume) for name, volume in delivery if volume is not None)
     return cast("DeliveryKind", to_camel(name)), volume
 
 
-def _unit(text: str) -> Number:
-    try:
-        return parse_unit(text)[0]
-    except ValueError:
-        return 1  # reported as a problem
+def _on(architecture: str, delivery: Delivery) -> Delivery:
+    """A delivery on nodes of an architecture."""
+    entries = [delivery.volumes, delivery.mounts, delivery.installer]
+    volumes, mounts, installer = json.loads(json.dumps(entries).replace(schema.ARCH, architecture))
+    return replace(delivery, volumes=tuple(volumes), mounts=tuple(mounts), installer=installer)
 
 
-def _deliveries(model: Shim) -> tuple[Delivery, ...]:
-    return tuple(_delivery(delivery, model) for delivery in model.delivery)
-
-
-def _delivery(model: schema.WrittenDelivery, shim: Shim) -> Delivery:
+def _delivery(model: Literal["none"] | schema.WrittenDelivery, shim: Shim) -> Delivery:
     kind, library = _source(model)
     if library is None:
         return NO_DELIVERY
@@ -402,7 +385,7 @@ def _delivery(model: schema.WrittenDelivery, shim: Shim) -> Delivery:
         mounts.append({"name": name, "mountPath": PRELOAD_FILE, "subPath": path, "readOnly": True})
     state = shim.state
     if state is not None:
-        volumes.append({"name": state.volume, "emptyDir": dict(state.empty_dir)})
+        volumes.append({"name": state.volume, "emptyDir": state.empty_dir.model_dump(by_alias=True, exclude_none=True)})
         mounts += [{"name": state.volume, "mountPath": at, "subPath": sub} for at, sub in state.mounts.items()]
     installer = _installer(library, shim) if isinstance(library, schema.FilledEmptyDir) else None
     return Delivery(kind, name, library.mount_path, tuple(volumes), tuple(mounts), installer, _marks(volumes, mounts))
@@ -432,7 +415,7 @@ def _copy_command(folder: str, mount_path: str, shim: Shim) -> list[str]:
     files = [path.removeprefix(f"{mount_path}/") for path in loaded if path.startswith(f"{mount_path}/")]
     if shim.preloaded is not None and shim.preloaded.file is not None:
         files.append(shim.preloaded.file)
-    named = dict.fromkeys(file for file in (*shim.files, *files) if re.fullmatch(_RELATIVE, file))
+    named = dict.fromkeys(file for file in (*shim.files, *files) if "$" not in file)
     return ["sh", "-ec", _COPY, "sh", folder, mount_path, *named]
 
 
@@ -460,57 +443,21 @@ def _installer(library: schema.FilledEmptyDir, shim: Shim) -> PodEntry:
 
 
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PATH_PART: Final = r"(?!\.{1,2}(?:/|\Z))[^/:;{}$\s\\]+"
-_RELATIVE: Final = rf"{_PATH_PART}(?:/{_PATH_PART})*"
-_FOLDER_HINT: Final = "write a relative path such as `cache`"
-_TEXTS: Final = {
-    "volume": (
-        r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?",
-        "a name of a volume",
-        "use at most 63 of a-z, 0-9 and `-`",
-    ),
-    "path": (
-        rf"(?:/{_PATH_PART})+",
-        "a plain absolute path",
-        "begin with `/`; no `/` at the end, no `..`, `:`, `;`, `$`, blank or brace",
-    ),
-    "image": (
-        r"[a-zA-Z0-9][-a-zA-Z0-9._/:]*(?:@sha256:[0-9a-f]{64})?",
-        "the name of an image",
-        "write such as `registry.example/shim@sha256:…`",
-    ),
-    "folder": (_RELATIVE, "a folder of the image", _FOLDER_HINT),
-    "state": (_RELATIVE, "a folder inside the volume", _FOLDER_HINT),
-    "file": (_RELATIVE, "a file of the library's folder", "write a relative path such as `ld.so.preload`"),
-}
-"""By kind of text: what it has to look like, what it should be, and a hint."""
-
-
-def _check_like(kind: str, text: str | None, problems: Problems, *path: str | int) -> None:
-    pattern, what, hint = _TEXTS[kind]
-    unlike = text is not None and re.fullmatch(pattern, text) is None
-    problems.when(unlike, path, f"{text!r} is not {what}", hint)
 
 
 def _check_architectures(model: Shim, problems: Problems) -> None:
-    for index, name in enumerate(model.architectures):
-        unlike = re.fullmatch("[a-z0-9]+", name) is None
-        problems.when(
-            unlike, ("architectures", index), f"{name!r} is not an architecture of nodes", "write such as `amd64`"
-        )
-    if not model.architectures:
-        return
-    for index, (kind, volume) in enumerate(map(_source, model.delivery)):
-        wrong = volume is not None and ARCH in f"{volume.volume} {volume.mount_path}"
-        hint = "use it in paths and images that the library comes from"
-        problems.when(wrong, ("delivery", index, kind), f"{ARCH} cannot be in `volume` or `mountPath`", hint)
-    unused = _in_architecture(model).delivery == model.delivery
-    problems.when(unused, "architectures", f"has no effect: no delivery has {ARCH}", "remove it")
+    used = any(schema.ARCH in repr(delivery) for delivery in model.delivery)
+    message = (
+        f"has no effect: no delivery has {schema.ARCH}"
+        if model.architectures
+        else f"is missing: a delivery has {schema.ARCH}"
+    )
+    problems.when(used != bool(model.architectures), "architectures", message)
 
 
 def _check_limit(model: Shim, problems: Problems) -> None:
     hint = "write `limit: env` if variables of the pod set it, `limit: plugin` if the device plugin does"
-    problems.when(model.limit is None, "limit", "a shim needs a limit, and `limit` is missing", hint)
+    problems.when(model.limit is None, "limit", "is missing: what sets the limit", hint)
     if model.limit == "env":
         limited = {name for value in model.env.values() for name in PLACEHOLDER.findall(value)}
         message = "`limit: env` does not specify which limit the variables set"
@@ -527,58 +474,19 @@ def _check_limit(model: Shim, problems: Problems) -> None:
 
 
 def _check_deliveries(model: Shim, problems: Problems) -> None:
-    message = "no delivery is listed"
-    problems.when(not model.delivery, "delivery", message, "write `delivery: [none]` if nothing is to be mounted")
-    kinds, volumes = zip(*map(_source, model.delivery), strict=True) if model.delivery else ((), ())
-    for index, (kind, volume) in enumerate(zip(kinds, volumes, strict=True)):
+    sources = list(map(_source, model.delivery))
+    kinds = [kind for kind, _ in sources]
+    for index, kind in enumerate(kinds):
         problems.when(kind in kinds[:index], ("delivery", index), f"{kind} is listed twice")
-        if volume is not None:
-            _check_volume(volume, problems.at("delivery", index, kind))
-    for index, file in enumerate(model.files):
-        _check_like("file", file, problems, "files", index)
-    copied = any(isinstance(each, schema.FilledEmptyDir) and each.folder is not None for each in volumes)
+    copied = any(isinstance(each, schema.FilledEmptyDir) and each.folder is not None for _, each in sources)
     wrong, message = model.files and not copied, "has no effect: no delivery copies a folder"
     problems.when(wrong, "files", message, "add an emptyDir with `folder`")
-
-
-def _check_volume(volume: schema.DeliveryVolume, problems: Problems) -> None:
-    for kind, key, text in (
-        ("volume", "volume", volume.volume),
-        ("path", "mountPath", volume.mount_path),
-        ("path", "path", volume.path if isinstance(volume, schema.HostPath) else None),
-        ("image", "reference", volume.reference if isinstance(volume, schema.ImageVolume) else None),
-        ("folder", "subPath", volume.sub_path if isinstance(volume, schema.ImageVolume) else None),
-    ):
-        _check_like(kind, text, problems, key)
-    if isinstance(volume, schema.FilledEmptyDir):
-        _check_like("image", volume.image, problems, "image")
-        both = (volume.folder is None) == (volume.command is None)
-        hint = "write the library's folder in the image as `folder`"
-        problems.when(both, (), "has not exactly one of `folder` and `command`", hint)
-        _check_like("path", volume.folder, problems, "folder")
-        for key, amount in (("sizeLimit", volume.size_limit), ("cpu", volume.cpu), ("memory", volume.memory)):
-            _check_quantity(amount, problems, key)
-
-
-def _check_quantity(text: str, problems: Problems, *path: str) -> None:
-    hint = "write an amount such as `64Mi`"
-    try:
-        problems.when(parse_quantity(text) <= 0, path, f"{text} is nothing", hint)
-    except QuantityError as error:
-        problems.add(path, str(error), hint)
 
 
 def _check_state(model: Shim, problems: Problems) -> None:
     state, here = model.state, problems.at("state")
     if state is None:
         return
-    _check_like("volume", state.volume, here, "volume")
-    _check_empty_dir(state.empty_dir, here.at("emptyDir"))
-    hint = "write `mounts: {/some/path: folder}`"
-    here.when(not state.mounts, "mounts", "the volume is mounted nowhere", hint)
-    for mount_path, sub_path in state.mounts.items():
-        _check_like("path", mount_path, here, "mounts", mount_path)
-        _check_like("state", sub_path, here, "mounts", mount_path)
     for library in (volume for _, volume in map(_source, model.delivery) if volume is not None):
         message = f"the volume of the library is called {library.volume!r}, too"
         here.when(library.volume == state.volume, "volume", message)
@@ -586,16 +494,6 @@ def _check_state(model: Shim, problems: Problems) -> None:
             overlap = inside(mount_path, library.mount_path) or inside(library.mount_path, mount_path)
             message = f"{mount_path} and {library.mount_path}, of the library, overlap"
             here.when(overlap, ("mounts", mount_path), message)
-
-
-def _check_empty_dir(empty_dir: Mapping[str, str], problems: Problems) -> None:
-    for key, value in empty_dir.items():
-        if key == "sizeLimit":
-            _check_quantity(value, problems, key)
-        elif key != "medium" or value not in {"", "Memory"}:
-            problems.add((key,), f"an emptyDir has no {key}: {value}", "write `sizeLimit`, or `medium: Memory`")
-    hint = "write `emptyDir: {sizeLimit: 64Mi}`"
-    problems.when("sizeLimit" not in empty_dir, (), "the volume has no bound", hint)
 
 
 def _check_loader(model: Shim, problems: Problems) -> None:
@@ -612,8 +510,6 @@ def _check_loader(model: Shim, problems: Problems) -> None:
         ("audit", "files", getattr(audit, "files", ())),
     ):
         for index, entry in enumerate(part):
-            plain = entry.replace("/$LIB/", "/lib/") if key == "preload" else entry
-            _check_like("path", plain, problems, key, name, index)
             problems.when(entry in seen, (key, name, index), f"{entry} is listed twice")
             seen.add(entry)
 
@@ -622,7 +518,6 @@ def _check_preload(model: Shim, preload: schema.Preload, problems: Problems) -> 
     if preload.file is None:
         problems.when(not preload.prefix, "preload", "nothing is preloaded", "write `prefix` or `file`, or remove it")
         return
-    _check_like("file", preload.file, problems, "preload", "file")
     for index, (kind, _) in enumerate(map(_source, model.delivery)):
         message = "an image volume brings folders, not the file of `preload`"
         hint = "use another delivery, or `preload.prefix`"
@@ -641,15 +536,6 @@ def _check_search(model: Shim, path: schema.LibraryPath, problems: Problems) -> 
     elif left and (model.preloaded, model.audit) == (None, None):
         message = "nothing makes the loader find the library in a container without LD_LIBRARY_PATH"
         here.add(("ifUnset",), message, "add `preload`, or write `ifUnset: write`")
-
-
-def _check_units(model: Shim, problems: Problems) -> None:
-    for key, text, sized in (("memory", model.units.memory, True), ("cores", model.units.cores, False)):
-        hint = "write a size such as `1Mi`" if sized else "write a percentage of a device such as `1%`"
-        try:
-            problems.when(parse_unit(text)[1] is not sized, ("units", key), f"{text} is not a unit of {key}", hint)
-        except ValueError as error:
-            problems.add(("units", key), str(error).partition(": write")[0], hint)
 
 
 def _check_env(model: Shim, problems: Problems) -> None:

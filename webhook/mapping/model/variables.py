@@ -90,13 +90,11 @@ def _models(variable: Variable, problems: Problems) -> frozenset[str] | None:
 
 def _nearest_model(model: str, known: Collection[str]) -> str:
     """Suggest models that begin like this one, or else the nearest with the same numbers: others are other devices."""
+    same_numbers = [name for name in known if re.findall("[0-9]+", name) == re.findall("[0-9]+", model)]
     suggested = sorted(name for name in known if name.lower().startswith(f"{model.lower()}-"))
-    if not suggested:
-        same_numbers = [name for name in known if re.findall("[0-9]+", name) == re.findall("[0-9]+", model)]
-        suggested = difflib.get_close_matches(model[:64], same_numbers, n=1)
-    if not suggested:
-        return f"known are {', '.join(sorted(known))}"
-    return f"did you mean {' or '.join(f'`{name}`' for name in suggested)}?"
+    suggested = suggested or difflib.get_close_matches(model[:64], same_numbers, n=1)
+    meant = " or ".join(f"`{name}`" for name in suggested)
+    return f"did you mean {meant}?" if meant else f"known are {', '.join(sorted(known))}"
 
 
 def _check_written(variable: Variable, available: Mapping[str, Row], problems: Problems) -> None:

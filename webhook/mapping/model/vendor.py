@@ -8,31 +8,31 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from webhook.mapping.document.guard import Guard
 from webhook.mapping.document.problem import FieldPath
 from webhook.mapping.document.strict import (
     API_VERSION,
     FEW,
     MANY,
     SOME,
-    Amount,
     Belonging,
+    DeviceMemory,
     KeyText,
     LabelKey,
     Long,
     Name,
     Short,
     Strict,
+    like,
     told,
 )
 from webhook.mapping.model import schema
+from webhook.mapping.model.guard import Guard, Guards
 from webhook.mapping.model.keys import Form, Key, Variable
 from webhook.mapping.model.shim import Shim
 from webhook.mapping.notation import NameSet
 from webhook.request import Dimension
 
 if TYPE_CHECKING:
-    from webhook.mapping.model.guard import Guards
     from webhook.mapping.model.match_names import LetsThrough
 
 
@@ -96,7 +96,9 @@ class Vendor(Strict):
         alias="system",
     )
     keys: dict[Short, Key] = Field(min_length=1, max_length=FEW)
-    variables: dict[Short, Variable] = Field({}, max_length=FEW)
+    variables: dict[Annotated[Short, like("[a-z][a-z0-9-]*", "a name of a variable")], Variable] = Field(
+        {}, max_length=FEW
+    )
     forms: list[Form] = Field(min_length=1, max_length=SOME)
     filled: schema.Defaults = told(default=schema.Defaults(), alias="defaults")
     translate_to: Name | None = None
@@ -127,7 +129,7 @@ class Vendor(Strict):
         "variables of the device plugin → the key whose number per device is the value, or null", {}, max_length=SOME
     )
     card_labels: list[LabelKey] = told("node labels that name the device, for all of the family", [], max_length=FEW)
-    largest_device: Amount | None = told("the memory of the largest device that is sold, for all of the family")
+    largest_device: DeviceMemory | None = told("the memory of the largest device that is sold, for all of the family")
     node_labels: schema.NodeLabels = told(
         "labels of nodes with what they have, for all vendors of the family: `check --pre` proposes by them",
         schema.NodeLabels.model_construct(devices=None, memory=None),
@@ -136,7 +138,9 @@ class Vendor(Strict):
     shared_names: list[schema.SharedName] = told(
         "others' names that it may serve; `check` looks for them", [], max_length=FEW
     )
-    reports: Annotated[list[KeyText | schema.GatedName], Field(max_length=FEW)] | None = told(
+    reports: (
+        Annotated[list[Annotated[KeyText, Field(min_length=1)] | schema.GatedName], Field(max_length=FEW)] | None
+    ) = told(
         "the resources of keys that nodes report where the newest release of the system is installed as by its "
         "chart, or with what it `needs`; if no key is a resource, others that they need. One with variables, spelled as by "
         "its key, is at least one such name. `[]`: none; without it: unknown. `check` says which of them no node has"
