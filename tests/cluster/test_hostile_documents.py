@@ -83,7 +83,7 @@ def test_a_bad_pattern_in_a_name(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, RecursionError, OverflowError, MemoryError, KeyError])
-@pytest.mark.parametrize("stage", ["_draft_of", "merge_documents", "probe"])
+@pytest.mark.parametrize("stage", ["compile_vendor", "merge_documents", "probe"])
 def test_a_bug_at_any_stage(monkeypatch: pytest.MonkeyPatch, stage: str, error: type[Exception]) -> None:
     """Of one document alone: it is that one which is reported, with its line."""
     real = getattr(load, stage)

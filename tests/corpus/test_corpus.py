@@ -24,8 +24,7 @@ from webhook.cli.options import PolicyOptions
 from webhook.cli.policy_source import sourced_policy
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy
-from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.sizes import SETTINGS
+from webhook.mapping.model.policy import SETTINGS, Policy
 from webhook.patch import Operation
 from webhook.pod import Pod
 from webhook.reasons import Reason

@@ -5,8 +5,10 @@ from collections.abc import Iterable
 import pytest
 
 from webhook.mapping.document.problem import MappingError, Problem
+from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
-from webhook.mapping.load import build_policy, combine, prepare, settings_of
+from webhook.mapping.document.validation import validated
+from webhook.mapping.load import build_policy, combine, prepare
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 
@@ -38,7 +40,10 @@ def policy(*texts: str, settings: str = "") -> Policy:
 def unprobed(documents: Iterable[Document], settings: Document | None = None) -> Policy:
     """The policy of documents that are known to be right, without the probes of each, which take most of the time."""
     prepared = [prepare(document) for document in documents]
-    return combine({each.vendor.name: each for each in prepared}, settings_of(settings))
+    return combine(
+        {each.vendor.name: each for each in prepared},
+        validated(Settings, settings.data, settings) if settings else Settings(),
+    )
 
 
 def problems(*texts: str, settings: str = "") -> list[Problem]:

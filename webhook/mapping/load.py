@@ -10,22 +10,19 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
 
-from webhook.mapping.document.problem import FieldPath, MappingError, Problem, bug, problems_of
+from webhook.mapping.document.problem import MappingError, Problem, Problems, bug, problems_of
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import (
-    Merged,
     follows_from,
     inherited_names,
     merge_documents,
     placed,
-    remainder,
-    validated,
+    validated_part,
 )
-from webhook.mapping.model.compiling import draft_vendor
+from webhook.mapping.model.compiling import compile_vendor
 from webhook.mapping.model.guard import guard_lists
-from webhook.mapping.model.policy import Policy, compile_policy
-from webhook.mapping.model.sizes import MOST_MEMORY, SETTINGS
+from webhook.mapping.model.policy import MOST_MEMORY, SETTINGS, Policy, compile_policy
 from webhook.mapping.model.vendor import BUILT_IN, Vendor
 from webhook.mapping.requests.probes import probe
 
@@ -34,9 +31,10 @@ _FORM: Final = 2  # the length of the path of a form
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A document without problems of its own, merged with the one that it extends, and its vendor."""
+    """A document without problems of its own, its data merged with the one that it extends, and its vendor."""
 
-    merged: Merged
+    document: Document
+    data: Mapping[str, Any]
     vendor: Vendor
 
 
@@ -50,45 +48,32 @@ def prepare(document: Document) -> Prepared:
 
 def drafted(document: Document) -> tuple[Prepared | None, tuple[Problem, ...]]:
     """Prepare a document as far as possible, and collect all its problems: it is usable only without any."""
+    problems, vendor = Problems(), None
     try:
         with problems_of(document.source, document.lines.get((), 1)):
-            merged = merge_documents(document, builtin())
-            inherited = inherited_names(merged, builtin())
-            vendor, problems = _draft_of(merged)
+            data, overridden = merge_documents(document, builtin())
+            inherited = inherited_names(document, data, builtin())
+            model, earlier, removed = validated_part(Vendor, data, document)
+            try:
+                written = model and model.model_copy(update={"source": document.source, "overridden": overridden})
+                vendor = written and compile_vendor(written, problems)
+            except Exception:
+                # An error after a problem most probably follows from it.
+                if not (earlier or problems.found):
+                    raise
     except MappingError as error:
         return None, error.problems
-    return None if vendor is None or inherited else Prepared(merged, vendor), (*inherited, *problems)
-
-
-def _draft_of(merged: Merged) -> tuple[Vendor | None, tuple[Problem, ...]]:
-    """Compile a merged document as far as possible, and collect all its problems."""
-    earlier: tuple[Problem, ...] = ()
-    removed: Collection[FieldPath] = ()
-    document: Vendor | None
-    try:
-        document = validated(Vendor, merged.data, merged.document)
-    except MappingError as error:
-        earlier = error.problems
-        document, removed = remainder(Vendor, merged.data, earlier)
-    if document is None:
-        return None, earlier
-    try:
-        vendor, found = draft_vendor(document, merged.document.source, merged.overridden)
-    except Exception:
-        if earlier:
-            return None, earlier
-        raise
-    further = (placed(problem, merged.document) for problem in found if not follows_from(problem, removed))
-    problems = (*earlier, *further)
-    if any(problem.path[:1] in {("keys",), ("variables",)} for problem in problems):
+    further = (placed(each, document) for each in dict.fromkeys(problems.found) if not follows_from(each, removed))
+    found = (*inherited, *earlier, *further)
+    if any(problem.path[:1] in {("keys",), ("variables",)} for problem in found):
         # What a form lacks may be what such a key would define.
-        problems = tuple(each for each in problems if each.path[:1] != ("forms",) or len(each.path) > _FORM)
-    return vendor, problems
+        found = tuple(each for each in found if each.path[:1] != ("forms",) or len(each.path) > _FORM)
+    return None if vendor is None or inherited else Prepared(document, data, vendor), found
 
 
 def probed(prepared: Prepared, vendor: Vendor, largest_card: int) -> tuple[Problem, ...]:
     """Probe a document; `vendor` is its vendor in the policy, where it may be inactive."""
-    document = prepared.merged.document
+    document = prepared.document
     try:
         with problems_of(document.source, document.lines.get((), 1)):
             return tuple(placed(problem, document) for problem in probe(vendor, largest_card))
@@ -208,7 +193,10 @@ def _combined(
     try:
         return combine(own, chosen), []
     except MappingError as error:
-        return None, [_placed_in(problem, own, settings) for problem in error.problems]
+        written = {prepared.document.source: prepared.document for prepared in own.values()}
+        written |= {} if settings is None else {SETTINGS: settings}
+        problems = ((each, written.get(each.source)) for each in error.problems)
+        return None, [each if document is None else placed(each, document) for each, document in problems]
     except Exception as error:
         if calm:
             return None, []
@@ -223,19 +211,17 @@ def _by_vendor(
     for document, prepared, _ in drafts:
         first = prepared and found.setdefault(prepared.vendor.name, prepared)
         if first and prepared and first is not prepared:
-            message = f"vendor {prepared.vendor.name!r} is already described by {first.merged.document.source}"
+            message = f"vendor {prepared.vendor.name!r} is already described by {first.document.source}"
             problems.append(placed(Problem(message, ("vendor",)), document))
     return found
 
 
 def _drafted_settings(document: Document | None) -> tuple[Settings | None, tuple[Problem, ...]]:
     """Validate the settings as far as possible; None if a mistake in them may affect which names documents own."""
-    try:
-        return settings_of(document), ()
-    except MappingError as error:
-        owners = any(problem.path[:1] == ("owners",) for problem in error.problems)
-        data = {} if document is None else document.data
-        return None if owners else remainder(Settings, data, error.problems)[0], error.problems
+    document = document or Document(SETTINGS, {}, {})
+    with problems_of(document.source):
+        settings, problems, _ = validated_part(Settings, document.data, document)
+    return None if any(problem.path[:1] == ("owners",) for problem in problems) else settings, problems
 
 
 def vendors_with(own: Mapping[str, Prepared]) -> dict[str, Vendor]:
@@ -251,8 +237,13 @@ def combine(own: Mapping[str, Prepared], settings: Settings) -> Policy:
         MappingError: vendors contradict each other, or the settings (whose problems have the source `SETTINGS`).
     """
     texts = {name: text for name, (_, text) in _compiled().items()}
-    texts |= {name: _text_of(prepared.merged.data) for name, prepared in own.items()}
-    policy = compile_policy(vendors_with(own), settings, _digest_of(texts, settings))
+    texts |= {name: _text_of(prepared.data) for name, prepared in own.items()}
+    lists = {name: guard_list.model_dump(by_alias=True) for name, guard_list in guard_lists().items()}
+    dumped = settings.model_dump(by_alias=True, exclude_defaults=True)
+    # Of the documents in force and the lists that they refer to, in any order.
+    whole = _text_of({"mappings": texts, "lists": _text_of(lists), "settings": dumped})
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:12]
+    policy = compile_policy(vendors_with(own), settings, digest)
     # Most of what a first pod would wait for, with `near`.
     _ = policy.read_keys
     return policy
@@ -268,36 +259,8 @@ def _internal_error(error: Exception, own: Mapping[str, Prepared], settings: Doc
         except MappingError:
             continue
         except Exception as again:  # noqa: BLE001  (this is the error to find)
-            return bug(again, prepared.merged.document.source, prepared.merged.document.lines.get((), 1))
+            return bug(again, prepared.document.source, prepared.document.lines.get((), 1))
     return bug(error, SETTINGS if settings is None else settings.source)
-
-
-def _placed_in(problem: Problem, own: Mapping[str, Prepared], settings: Document | None) -> Problem:
-    """Place a problem of vendors with each other, or with the settings, in its document."""
-    written = {prepared.merged.document.source: prepared.merged.document for prepared in own.values()}
-    if settings is not None:
-        written[SETTINGS] = settings
-    document = written.get(problem.source)
-    return problem if document is None else placed(problem, document)
-
-
-def settings_of(document: Document | None) -> Settings:
-    """Validate the settings; without a document they are the defaults."""
-    document = document or Document(SETTINGS, {}, {})
-    with problems_of(document.source):
-        return validated(Settings, document.data, document)
-
-
-def _digest_of(mappings: Mapping[str, str], settings: Settings) -> str:
-    """Return 12 hex digits of the SHA-256 of the documents in force and the lists that they refer to, in any order."""
-    dumped = settings.model_dump(by_alias=True, exclude_defaults=True)
-    whole = {"mappings": mappings, "lists": _text_of_lists(), "settings": dumped}
-    return hashlib.sha256(_text_of(whole).encode()).hexdigest()[:12]
-
-
-@cache
-def _text_of_lists() -> str:
-    return _text_of({name: guard_list.model_dump(by_alias=True) for name, guard_list in guard_lists().items()})
 
 
 def _text_of(data: Mapping[str, Any]) -> str:

@@ -39,8 +39,7 @@ from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.document.validation import follows_from, placed
 from webhook.mapping.load import Prepared, combine, vendors_with
 from webhook.mapping.model.match_names import Capacity
-from webhook.mapping.model.policy import Policy, compile_policy
-from webhook.mapping.model.sizes import SETTINGS
+from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
 from webhook.mapping.model.vendor import BUILT_IN
 
 WHOLE: Final = Settings(bareDevices="whole")
@@ -108,7 +107,7 @@ class Combination:
 
     def objections(self, name: str, mapping: ValidMapping) -> DocumentProblems:
         """Why a document is not in force beside others; never empty for one that `combined` has left out."""
-        document = mapping.prepared.merged.document
+        document = mapping.prepared.document
         beside = replace(self, choice={**self.choice, name: mapping})
         older = beside.winners[mapping.vendor]
         if older is not mapping:
@@ -361,7 +360,7 @@ def policy_of(config_maps: Iterable[ConfigMap], last_good: Mapping[str, str], me
     accepted |= {name: mapping.text for name, mapping in found.choice.items()}
     verdicts += (_verdict(config_map, found, policy) for config_map in candidates.config_maps.values())
     memo.forget_unused()
-    documents = tuple(prepared.merged.document for prepared in found.own.values())
+    documents = tuple(prepared.document for prepared in found.own.values())
     applied = found.applied.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     in_force = Document(found.chosen.document.source, applied, found.chosen.document.lines)
     return PolicyOutcome(policy, tuple(verdicts), accepted, documents, in_force)

@@ -15,8 +15,8 @@ from webhook.mapping.document.problem import MappingError, Problem, problems_of
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict import API_VERSION
 from webhook.mapping.document.strict_yaml import Document, parse
-from webhook.mapping.document.validation import EXTENDS, remainder
-from webhook.mapping.load import Prepared, prepare, probed, settings_of
+from webhook.mapping.document.validation import EXTENDS, validated_part
+from webhook.mapping.load import Prepared, prepare, probed
 from webhook.mapping.model.vendor import Vendor
 
 MAPPING_KEY: Final = "mapping.yaml"
@@ -188,12 +188,9 @@ def _settings(text: str, source: str) -> tuple[ValidSettings | None, DocumentPro
     try:
         with problems_of(source):
             document = _single(text, source) or Document(source, {}, {})
-            try:
-                return ValidSettings(text, document, settings_of(document)), ()
-            except MappingError as error:
-                unsure = any(problem.path[:1] in {(), ("apiVersion",), ("kind",)} for problem in error.problems)
-                rest = None if unsure else remainder(Settings, document.data, error.problems)[0]
-                return None if rest is None else ValidSettings(text, document, rest), error.problems
+            settings, problems, _ = validated_part(Settings, document.data, document)
+            unsure = any(problem.path[:1] in {(), ("apiVersion",), ("kind",)} for problem in problems)
+            return None if settings is None or unsure else ValidSettings(text, document, settings), problems
     except MappingError as error:
         return None, error.problems
 

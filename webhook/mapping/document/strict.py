@@ -44,7 +44,6 @@ Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$
 Short: TypeAlias = Annotated[str, Field(max_length=63)]  # a name within a document or a pod
 KeyText: TypeAlias = Annotated[str, Field(max_length=MAX_KEY)]  # a key, or a pattern of keys
 Long: TypeAlias = Annotated[str, Field(max_length=1024)]  # a sentence, a path or a value
-WrittenExpression: TypeAlias = Annotated[str, Field(max_length=MAX_EXPRESSION)]  # a regular expression, as RE2 reads it
 
 
 def refused(message: str, hint: str | None = None) -> PydanticCustomError:
@@ -72,8 +71,8 @@ def _pattern(text: str) -> str:
     return text
 
 
-ValuePattern: TypeAlias = Annotated[WrittenExpression, AfterValidator(_pattern)]
-"""An expression for values of a variable."""
+ValuePattern: TypeAlias = Annotated[str, Field(max_length=MAX_EXPRESSION), AfterValidator(_pattern)]
+"""An expression for values of a variable or label, as RE2 reads it."""
 Texts: TypeAlias = KeyText | Annotated[list[KeyText], Field(min_length=1, max_length=FEW)]
 Whole: TypeAlias = Annotated[int, Field(ge=-MOST, le=MOST)]
 Amount: TypeAlias = Short | Whole

@@ -9,9 +9,9 @@ import copy
 import difflib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -63,14 +63,18 @@ def validated(model: type[Model], data: Mapping[str, Any], document: Document) -
         ) from None
 
 
-def remainder(
-    model: type[Model], data: Mapping[str, Any], problems: Sequence[Problem]
-) -> tuple[Model | None, frozenset[FieldPath]]:
-    """Validate the data without the parts that have problems, so that other problems can be found in the rest.
+def validated_part(
+    model: type[Model], data: Mapping[str, Any], document: Document
+) -> tuple[Model | None, tuple[Problem, ...], frozenset[FieldPath]]:
+    """Validate data without the parts that have problems, which are returned, too, and the paths that were removed.
 
     A list with a mistake is removed as a whole, so that the paths of the rest are those of the document; and what lacks a
-    required key: no model if that is the document itself. Returns the paths that were removed, too.
+    required key: nothing is left if that is the document itself.
     """
+    try:
+        return validated(model, data, document), (), frozenset()
+    except MappingError as error:
+        problems = error.problems
     rest, paths = copy.deepcopy(dict(data)), [problem.path for problem in problems]
     removed: set[FieldPath] = set()
     for _ in range(MAX_DEPTH):
@@ -78,12 +82,12 @@ def remainder(
         for path in removed:
             _remove(rest, path)
         try:
-            return model.model_validate(rest), frozenset(removed)
+            return model.model_validate(rest), problems, frozenset(removed)
         except ValidationError as error:
             paths = [_document_path(each, rest)[:-1] for each in error.errors()]
         if () in paths:
             break
-    return None, frozenset(removed)
+    return None, problems, frozenset(removed)
 
 
 def _without_index(path: FieldPath) -> FieldPath:
@@ -104,7 +108,7 @@ def _remove(data: dict[str, Any], path: FieldPath) -> None:
 
 
 def follows_from(problem: Problem, removed: Collection[FieldPath]) -> bool:
-    """Return whether a problem of a `remainder` may exist only because a part was removed: it is near, or names, that part."""
+    """Return whether a problem may exist only because a part was removed: it is near, or names, that part."""
     path = problem.path
     for cause in map(_without_index, removed):
         parent = cause[:-1]
@@ -243,19 +247,17 @@ def _resolved(node: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mapping[
 EXTENDS: Final = "extends"
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """A document merged with the one that it extends, and the paths in which it differs from that."""
+class Merged(NamedTuple):
+    """The data of a document merged with the one that it extends, and the paths in which it differs from that."""
 
     data: Mapping[str, Any]
-    document: Document
     overridden: frozenset[FieldPath] = frozenset()
 
 
 def merge_documents(document: Document, builtin: Mapping[str, Document]) -> Merged:
     """Merge a document over the built-in one that it extends; `inherited_names` checks the result."""
     if EXTENDS not in document.data:
-        return Merged(document.data, document)
+        return Merged(document.data)
     base = document.data[EXTENDS]
     if not isinstance(base, str) or base not in builtin:
         of_alias = (name for name, each in builtin.items() if base in each.data.get("aliases", ()))
@@ -265,7 +267,7 @@ def merge_documents(document: Document, builtin: Mapping[str, Document]) -> Merg
     changes = {key: value for key, value in document.data.items() if key != EXTENDS}
     overridden: set[FieldPath] = set()
     data = _merge(builtin[base].data, changes, (), overridden)
-    return Merged(data, document, frozenset(overridden))
+    return Merged(data, frozenset(overridden))
 
 
 def _merge(
@@ -286,11 +288,10 @@ def _merge(
     return merged
 
 
-def inherited_names(merged: Merged, builtin: Mapping[str, Document]) -> list[Problem]:
+def inherited_names(document: Document, data: Mapping[str, Any], builtin: Mapping[str, Document]) -> list[Problem]:
     """Report resource names that a document with a new vendor name inherits: two vendors cannot own one name."""
-    document, base = merged.document, merged.document.data.get(EXTENDS)
-    after = merged.data.get("keys", {})
-    if base is None or merged.data.get("vendor") == base or not isinstance(after, dict):
+    base, after = document.data.get(EXTENDS), data.get("keys", {})
+    if base is None or data.get("vendor") == base or not isinstance(after, dict):
         return []
     before = builtin[base].data.get("keys", {})
     named = {name: key["resource"] for name, key in after.items() if isinstance(key, dict) and "resource" in key}

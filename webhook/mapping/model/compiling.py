@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from webhook.labels import PREFIX
-from webhook.mapping.document.problem import FieldPath, MappingError, Problem, Problems
+from webhook.mapping.document.problem import FieldPath, MappingError, Problems
 from webhook.mapping.model import schema
 from webhook.mapping.model.guard import compile_guards
 from webhook.mapping.model.keys import (
@@ -30,26 +30,11 @@ _LITERAL: Final = re.compile(r"[A-Za-z0-9]")
 MAX_NAMES: Final = 2048  # the most names that one document may list
 
 
-def draft_vendor(
-    document: Vendor, source: str, overridden: frozenset[FieldPath] = frozenset()
-) -> tuple[Vendor | None, tuple[Problem, ...]]:
-    """Compile a document as far as possible, and collect all problems; the vendor is usable only without any.
+def compile_vendor(document: Vendor, problems: Problems) -> Vendor:
+    """Compile a document, which has its source, as far as possible; the vendor is usable only without problems.
 
-    A problem is a rule of documents that the types of the schema cannot express. In the paths
-    `overridden` the document differs from the one that it extends.
+    A problem is a rule of documents that the types of the schema cannot express.
     """
-    problems = Problems()
-    vendor = None
-    try:
-        vendor = _compiled(document.model_copy(update={"source": source, "overridden": overridden}), problems)
-    except Exception:
-        # An error after a problem most probably follows from it.
-        if not problems.found:
-            raise
-    return vendor, tuple(dict.fromkeys(problems.found))
-
-
-def _compiled(document: Vendor, problems: Problems) -> Vendor:
     device_class = None if document.claim is None else document.claim.device_class
     keys = {
         name: compile_key(name, key, document.variables, problems.at("keys", name), device_class)

@@ -64,7 +64,11 @@ class NearMiss:
         if same is not None:
             return NearMiss(f"{before}{same}{after}", self.sure)
         part = name.removeprefix(before).removesuffix(after)
-        return replace(self, choices=tuple(sorted(self.choices, key=lambda each: -_likeness(each, part))))
+
+        def unlikeness(each: str) -> float:
+            return -difflib.SequenceMatcher(None, each, part[: len(each) + MAX_LONGER], autojunk=False).ratio()
+
+        return replace(self, choices=tuple(sorted(self.choices, key=unlikeness)))
 
     @property
     def suggestion(self) -> str:
@@ -306,10 +310,6 @@ def _parts(name: str) -> tuple[list[int], list[str]]:
     return [*map(int, parts[1::2])], parts[::2]
 
 
-def _likeness(choice: str, part: str) -> float:
-    return difflib.SequenceMatcher(None, choice, part[: len(choice) + MAX_LONGER], autojunk=False).ratio()
-
-
 def _devices() -> Mapping[str, Sequence[str]]:
     """Read by which parts names look like devices'."""
     (document,) = parse((resources.files("webhook.mapping") / DEVICES).read_text(), DEVICES)
@@ -382,10 +382,10 @@ def _local_names(vendor: Vendor, *places: KeyPlace) -> Iterator[tuple[str, _Loca
             yield domain, _LocalName(local, binding[0][1], template, choices) if single else _LocalName(local)
 
 
-def distance(left: str, right: str, most: int | None = None) -> int:
+def distance(left: str, right: str, most: int) -> int:
     """Damerau-Levenshtein distance (optimal string alignment): insertions, deletions, substitutions, swaps of neighbors.
 
-    With `most`, counting stops one above it: a pod may have many names that resemble nothing.
+    Counting stops one above `most`: a pod may have many names that resemble nothing.
     """
     before: list[int] = []
     last = list(range(len(right) + 1))
@@ -398,6 +398,6 @@ def distance(left: str, right: str, most: int | None = None) -> int:
             row.append(cost)
         before, last = last, row
         # A swap reaches back two rows.
-        if most is not None and min(last) > most <= min(before):
+        if min(last) > most <= min(before):
             return most + 1
-    return last[-1] if most is None else min(last[-1], most + 1)
+    return min(last[-1], most + 1)

@@ -13,22 +13,16 @@ import re2  # type: ignore[import-untyped]
 
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known
 from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict import Amount
 from webhook.mapping.model.keys import KeyPlace
 from webhook.mapping.model.match_names import Capacity, KnownPlace, reported_names, reported_patterns
 from webhook.mapping.model.names import Names, Owner, ReadKeys, conflicts, index, read_keys
 from webhook.mapping.model.near_misses import NearMiss, Nearness
 from webhook.mapping.model.shim import ARCH_LABEL, Shim
-from webhook.mapping.model.sizes import (
-    MOST_MEMORY,
-    SETTINGS,
-    beyond_largest,
-    labels_of_cards,
-    largest_devices,
-    sizes_of_cards,
-)
 from webhook.mapping.model.vendor import BUILT_IN, Owned, Vendor, union
-from webhook.mapping.notation import literal, parse_bytes, parse_device
-from webhook.quantity import MIB
+from webhook.mapping.notation import literal, parse_bytes, parse_card, parse_device
+from webhook.quantity import MIB, bytes_text
+from webhook.request import Size
 
 MAX_BYTES: Final = 3 * MIB // 2
 """Bytes of all results together. A replica that has answered 16 connections has 76 MiB, and is to stay below 80.
@@ -43,23 +37,17 @@ MAX_MET: Final = 4096  # number of arguments that are noted without a result
 
 
 class Memo:
-    """Results by the arguments of their functions. When they have more than `most` bytes, all are dropped at once."""
+    """Results by the arguments of their functions. When they have more than `MAX_BYTES`, all are dropped at once."""
 
-    __slots__ = ("_bytes", "_met", "_most", "_results")
+    __slots__ = ("_bytes", "_met", "_results")
 
-    def __init__(self, most: int = MAX_BYTES) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._results: dict[Hashable, Any] = {}
         self._bytes = 0
         self._met: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._results)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all results, as counted."""
-        return self._bytes
 
     def get(self, key: Hashable) -> Any:
         """Return the result for these arguments, or None."""
@@ -78,9 +66,9 @@ class Memo:
     def keep(self, key: Hashable, result: Any, size: int) -> None:
         """Store a result that takes `size` bytes together with its key; not if it alone is over the bound."""
         size += ENTRY
-        if size > self._most:
+        if size > MAX_BYTES:
             return
-        if self._bytes + size > self._most:
+        if self._bytes + size > MAX_BYTES:
             self._results.clear()
             self._bytes = 0
         self._results[key] = result
@@ -275,6 +263,10 @@ def _capacity_problems(vendors: Iterable[Vendor]) -> Iterator[Problem]:
             message = f"with {vendor.name} the names of all documents that let pods through would be {beyond}"
             yield Problem(message, (), "leave out names, or whole documents", vendor.source)
 
+
+SETTINGS: Final = "settings"  # the source of problems in the settings, from whatever file
+ANY_FAMILY: Final = "any"  # the family of vendors without hardware of their own
+MOST_MEMORY: Final = 1024**4  # bytes; no device has more, unless the setting `largestDevice` says so
 
 CLUSTER_NAMESPACES: Final = frozenset({"kube-system", "kube-node-lease"})
 """Namespaces of pods that the cluster itself needs."""
@@ -487,15 +479,21 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         MappingError: vendors contradict each other or the settings: a name with two owners, a chain, an unknown vendor.
     """
     names = _names(vendors)
-    settings = _with_names(settings, names)
+    # By the vendors' own names in place of aliases; unknown ones stay, and are reported.
+    own = {
+        "target": None if settings.target is None else names.get(settings.target, settings.target),
+        "served": [names.get(name, name) for name in settings.served],
+        "owners": {key: names.get(name, name) for key, name in settings.owners.items()},
+    }
+    settings = settings.model_copy(update=own)
     vendors, disputes = _with_owners(vendors, settings)
     active = [vendor for vendor in vendors.values() if not vendor.inactive]
     read = {place: index(active, place) for place in _OF_PODS}
     problems = contradictions(vendors, settings, read)
-    sizes = largest_devices(settings.largest_device, {vendor.family for vendor in vendors.values()}, problems)
-    problems += beyond_largest(vendors.values(), sizes, by_family=isinstance(settings.largest_device, dict))
+    sizes = _largest_devices(settings.largest_device, {vendor.family for vendor in vendors.values()}, problems)
+    problems += _beyond_largest(vendors.values(), sizes, by_family=isinstance(settings.largest_device, dict))
     largest = max(MOST_MEMORY, *sizes.values(), 0)
-    cards = sizes_of_cards(settings.cards, largest, problems)
+    cards = _sizes_of_cards(settings.cards, largest, problems)
     if problems:
         raise MappingError(problems)
     return Policy(
@@ -512,7 +510,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         largest_devices=sizes,
         smallest_memory=parse_bytes(settings.smallest_memory),
         cards=cards,
-        card_labels=labels_of_cards(vendors.values(), settings),
+        card_labels=_labels_of_cards(vendors.values(), settings),
         never_touched=CLUSTER_NAMESPACES | frozenset(settings.never_touched),
     )
 
@@ -521,17 +519,6 @@ def _names(vendors: Mapping[str, Vendor]) -> dict[str, str]:
     """The vendor of each name; a vendor's own name precedes an alias, and the alias of the first vendor those of others."""
     aliases = {alias: vendor.name for vendor in reversed(list(vendors.values())) for alias in vendor.aliases}
     return {**aliases, **{name: name for name in vendors}}
-
-
-def _with_names(settings: Settings, names: Mapping[str, str]) -> Settings:
-    """Return the settings with the vendors' own names in place of aliases; unknown names stay, and are reported."""
-    return settings.model_copy(
-        update={
-            "target": None if settings.target is None else names.get(settings.target, settings.target),
-            "served": [names.get(name, name) for name in settings.served],
-            "owners": {key: names.get(name, name) for key, name in settings.owners.items()},
-        }
-    )
 
 
 def _with_owners(vendors: Mapping[str, Vendor], settings: Settings) -> tuple[dict[str, Vendor], dict[str, str]]:
@@ -560,3 +547,44 @@ def _inactive_names(
         if disputed is not None:
             decided |= {key: (owners[0], disputed) for key, owners in names.items() if key not in resources.exact}
     return decided
+
+
+def _sizes_of_cards(cards: Mapping[str, Amount], largest_card: int, problems: list[Problem]) -> dict[str, int]:
+    """Return the bytes of each device by its name."""
+    sizes = {name: parse_card(written) for name, written in cards.items()}
+    for name in (name for name, size in sizes.items() if size > largest_card):
+        message = f"{cards[name]} is more than {bytes_text(largest_card)}, which no device has"
+        problems.append(Problem(message, ("cards", name), "write less, or raise `largestDevice`", SETTINGS))
+    return sizes
+
+
+def _labels_of_cards(vendors: Iterable[Vendor], settings: Settings) -> dict[str, tuple[str, ...]]:
+    """The node labels that name the device, by hardware family: those of its mappings, then those of the settings."""
+    by_family: dict[str, list[str]] = {}
+    for vendor in vendors:
+        by_family.setdefault(vendor.family, []).extend(vendor.card_labels)
+    everywhere = [*by_family.pop(ANY_FAMILY, []), *settings.card_labels]
+    return {family: tuple(dict.fromkeys([*labels, *everywhere])) for family, labels in by_family.items()}
+
+
+def _largest_devices(
+    written: Amount | dict[str, Amount] | None, families: Collection[str], problems: list[Problem]
+) -> dict[str, int]:
+    """The bytes of the largest device by hardware family; a single size holds for each."""
+    if not isinstance(written, dict):
+        return {} if written is None else dict.fromkeys(families, parse_device(written))
+    for family in (family for family in written if family not in families):
+        hint = nearest_known(family, families)
+        problems.append(Problem(f"no mapping has the family {family!r}", ("largestDevice", family), hint, SETTINGS))
+    return {family: parse_device(amount) for family, amount in written.items()}
+
+
+def _beyond_largest(vendors: Iterable[Vendor], sizes: Mapping[str, int], *, by_family: bool) -> Iterator[Problem]:
+    """Report defaults of documents that are more than the largest device: whoever leaves memory out would be denied."""
+    for vendor in vendors:
+        default, size = vendor.defaults.get("memory"), sizes.get(vendor.family)
+        value = None if default is None or vendor.source == BUILT_IN else default.value
+        if size and isinstance(value, Size) and value.bytes > size:
+            message = f"the default of {vendor.name} is {value}, more than {bytes_text(size)}"
+            path = ("largestDevice", *[vendor.family] * by_family)
+            yield Problem(message, path, "change its `defaults`", SETTINGS)

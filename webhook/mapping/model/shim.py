@@ -501,7 +501,15 @@ def _check_loader(model: Shim, problems: Problems) -> None:
     if path is not None:
         _check_search(model, path, problems)
     if preload is not None:
-        _check_preload(model, preload, problems)
+        empty = preload.file is None and not preload.prefix
+        problems.when(empty, "preload", "nothing is preloaded", "write `prefix` or `file`, or remove it")
+    for index, (kind, _) in enumerate(map(_source, model.delivery)):
+        wrong = kind == "image" and preload is not None and preload.file is not None
+        message, hint = (
+            "an image volume brings folders, not the file of `preload`",
+            "use another delivery, or `preload.prefix`",
+        )
+        problems.when(wrong, ("delivery", index), message, hint)
     seen: set[str] = set()
     for key, name, part in (
         ("libraryPath", "prefix", getattr(path, "prefix", ())),
@@ -512,16 +520,6 @@ def _check_loader(model: Shim, problems: Problems) -> None:
         for index, entry in enumerate(part):
             problems.when(entry in seen, (key, name, index), f"{entry} is listed twice")
             seen.add(entry)
-
-
-def _check_preload(model: Shim, preload: schema.Preload, problems: Problems) -> None:
-    if preload.file is None:
-        problems.when(not preload.prefix, "preload", "nothing is preloaded", "write `prefix` or `file`, or remove it")
-        return
-    for index, (kind, _) in enumerate(map(_source, model.delivery)):
-        message = "an image volume brings folders, not the file of `preload`"
-        hint = "use another delivery, or `preload.prefix`"
-        problems.when(kind == "image", ("delivery", index), message, hint)
 
 
 def _check_search(model: Shim, path: schema.LibraryPath, problems: Problems) -> None:

@@ -78,17 +78,10 @@ def _is_written(vendor: Vendor) -> bool:
     """Return whether all requests can be written: no name has a size, and none needs a value that is to be configured."""
     if vendor.inactive or not vendor.target:
         return False
-    variables = vendor.variables.values()
-    return not any(each.rows or (not each.write and _needed(vendor, each.name)) for each in variables)
-
-
-def _needed(vendor: Vendor, variable: str) -> bool:
-    """Return whether all spellings of some key contain the variable, so that nothing can be written without it."""
-    return any(
-        all(variable in template.variables for template in key.spellings)
-        for key in vendor.keys.values()
-        if key.spellings
-    )
+    # A variable in all spellings of some key: nothing can be written without it.
+    spellings = [[set(template.variables) for template in key.spellings] for key in vendor.keys.values()]
+    needed = set().union(*(set.intersection(*each) for each in spellings))
+    return not any(each.rows or (not each.write and each.name in needed) for each in vendor.variables.values())
 
 
 def _unwritable_defaults(vendor: Vendor, largest_card: int) -> Iterator[Problem]:
@@ -123,12 +116,14 @@ def _all_combinations(vendor: Vendor, most: int) -> Iterator[dict[str, KeyValue]
             return KeyValue(name, spelled, value, 0, binding)
         return KeyValue(name, spelled, exact_text(value), value, binding)
 
-    directed = [_directed(vendor, form) for form in vendor.forms]
+    keys = vendor.keys.values()
+    # For keys in conditions of a form the values that it accepts, for others a few, or none.
+    directed = [{key.name: _tried(key, form, _corners(vendor, key, form)) for key in keys} for form in vendor.forms]
     of_each = max(1, most // (4 * len(directed)))
     for binding in _bindings(vendor):
         for candidates in directed:
             yield from _combined(vendor, key_value, candidates, binding, of_each)
-    corners = {key.name: _corners(vendor, key, None)[:MAX_NUMBERS] for key in vendor.keys.values()}
+    corners = {key.name: _corners(vendor, key, None)[:MAX_NUMBERS] for key in keys}
     yield from _combined(vendor, key_value, corners, (), most)
 
 
@@ -161,11 +156,6 @@ def _bindings(vendor: Vendor) -> Iterator[Binding]:
         listed: Sequence[str] = tuple(variable.rows) or variable.write[:1]
         for value in listed:
             yield ((variable.name, value),)
-
-
-def _directed(vendor: Vendor, form: Form) -> dict[str, list[Candidate]]:
-    """Return the values to try: for keys in conditions of the form those that it accepts, for others a few, or none."""
-    return {key.name: _tried(key, form, _corners(vendor, key, form)) for key in vendor.keys.values()}
 
 
 def _tried(key: Key, form: Form, values: list[Candidate]) -> list[Candidate]:
