@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from webhook.mapping.document.problem import Problems
+from webhook.mapping.document.problem import Problems, nearest_known
 from webhook.mapping.document.strict import Range, ordered, texts
 from webhook.mapping.model.keys import CONTAINER, Row, Variable, Variables
 from webhook.request import Size
@@ -32,8 +32,8 @@ def compile_variables(
     for name, variable in variables.items():
         here = problems.at("variables", name)
         if name in empty:
-            near = difflib.get_close_matches(name[:64], [each for each in known if each != name], n=1)
-            here.add((), "needs `values` or `rows`", f"did you mean `{near[0]}`?" if near else None)
+            others = [each for each in known if each != name]
+            here.add((), "needs `values` or `rows`", nearest_known(name, others) if others else None)
         elif name == CONTAINER:
             here.add((), f"{{{name}}} is reserved for the name of a container", "choose another name")
         else:
