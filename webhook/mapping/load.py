@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
@@ -63,11 +63,11 @@ def drafted(document: Document) -> tuple[Prepared | None, tuple[Problem, ...]]:
                     raise
     except MappingError as error:
         return None, error.problems
-    further = (placed(each, document) for each in dict.fromkeys(problems.found) if not follows_from(each, removed))
-    found = (*inherited, *earlier, *further)
-    if any(problem.path[:1] in {("keys",), ("variables",)} for problem in found):
+    further = [placed(each, document) for each in dict.fromkeys(problems.found) if not follows_from(each, removed)]
+    if any(problem.path[:1] in {("keys",), ("variables",)} for problem in (*earlier, *further)):
         # What a form lacks may be what such a key would define.
-        found = tuple(each for each in found if each.path[:1] != ("forms",) or len(each.path) > _FORM)
+        further = [each for each in further if each.path[:1] != ("forms",) or len(each.path) > _FORM]
+    found = (*inherited, *earlier, *further)
     return None if vendor is None or inherited else Prepared(document, data, vendor), found
 
 
@@ -168,7 +168,11 @@ def build_policy(documents: Iterable[Document], settings: Document | None = None
     policy, contradicting = (None, []) if chosen is None else _combined(own, chosen, settings, calm=bool(problems))
     problems += [problem for problem in contradicting if not (partial and _names_vendors(problem))]
     faulty = {prepared.vendor.name for _, prepared, found in drafts if prepared is not None and found}
-    problems += _all_probed(own, faulty, policy)
+    # The built-in documents are not probed: the tests do that.
+    largest = MOST_MEMORY if policy is None else policy.largest_card
+    for name, prepared in own.items():
+        if name not in faulty:
+            problems += probed(prepared, prepared.vendor if policy is None else policy.vendors[name], largest)
     if problems or policy is None:
         raise MappingError(problems)
     return policy
@@ -176,14 +180,6 @@ def build_policy(documents: Iterable[Document], settings: Document | None = None
 
 def _names_vendors(problem: Problem) -> bool:
     return _NAMING.issuperset(problem.path[:1] or ("",)) or problem.path[:1] == ("largestDevice",) != problem.path
-
-
-def _all_probed(own: Mapping[str, Prepared], faulty: Collection[str], policy: Policy | None) -> Iterator[Problem]:
-    """Probe documents; the built-in ones are not: the tests do that."""
-    largest = MOST_MEMORY if policy is None else policy.largest_card
-    for name, prepared in own.items():
-        if name not in faulty:
-            yield from probed(prepared, prepared.vendor if policy is None else policy.vendors[name], largest)
 
 
 def _combined(

@@ -83,12 +83,15 @@ def _derived(vendor: Vendor) -> dict[str, Any]:
     """What follows from the compiled keys, variables and forms."""
     by_dimension = in_dimensions(vendor.keys.values())
     expressed = {name for name, found in by_dimension.items() if found} | _implied(vendor)
+    borrowed = [key for key in vendor.keys.values() if key.place == "borrowed"]
     return {
         "by_dimension": {name: tuple(key.name for key in found) for name, found in by_dimension.items()},
         "expressed": frozenset(expressed),
         "system": vendor.served_by or next((source.system for source in vendor.sources), vendor.name),
         "unreported": frozenset(name for name, key in vendor.keys.items() if key.unreported is not None),
-        **_of_others(vendor.keys.values()),
+        # Which resource names of others have a meaning beside the vendor's own, and whether it has none.
+        "borrowed": {name.text: key for key in borrowed for name in key.spellings},
+        "annotation_keys": not any(key.of_container and key.place != "borrowed" for key in vendor.keys.values()),
     }
 
 
@@ -98,13 +101,6 @@ def _implied(vendor: Vendor) -> set[Dimension]:
     amounts: list[Dimension] = ["memory", "cores"]
     implied = {name for name in amounts if any(getattr(row, name) is not None for row in rows)}
     return implied | ({"devices"} if any(isinstance(form.devices, Derived) for form in vendor.forms) else set())
-
-
-def _of_others(keys: Collection[Key]) -> dict[str, Any]:
-    """Which resource names of others have a meaning beside the vendor's own, and whether it has none."""
-    borrowed = [key for key in keys if key.place == "borrowed"]
-    own = any(key.of_container and key.place != "borrowed" for key in keys)
-    return {"annotation_keys": not own, "borrowed": {name.text: key for key in borrowed for name in key.spellings}}
 
 
 def _owned(document: Vendor, problems: Problems) -> Owned:
@@ -164,7 +160,6 @@ def _check_names_of_pods(vendor: Vendor, problems: Problems) -> None:
     """Check that what the vendor's pods have is not what its scheduler owns, or its guard denies."""
     _check_counted(vendor, problems)
     _check_owned(vendor, problems)
-    _check_placed(vendor, problems)
     maps = vendor.config_maps
     message = f"{maps} is among `owned`: it would be removed from pods that are not translated, too"
     problems.when(maps is not None and maps in vendor.owned.annotations, "configMaps", message)
@@ -246,24 +241,18 @@ def _check_rows(document: Vendor, keys: Collection[str], forms: Collection[str],
 
 
 def _check_owned(vendor: Vendor, problems: Problems) -> None:
-    """Report keys that are among the marks of a scheduler: they would be stripped before they are read."""
-    marks = {"label": vendor.owned.labels, "annotation": vendor.owned.annotations}
+    """Report keys and texts for pods that are among the marks of a scheduler: they would be stripped; or ours."""
+    marks: dict[str, NameSet] = {"label": vendor.owned.labels, "annotation": vendor.owned.annotations}
     for key, template in ((each, template) for each in vendor.keys.values() for template in each.spellings):
         message = f"{template.text} is the key {key.name!r}: it would be stripped before it is read"
         problems.when(template.text in marks.get(key.place, ()), "owned", message)
-
-
-def _check_placed(vendor: Vendor, problems: Problems) -> None:
-    """Report labels and annotations for pods that this webhook would remove again, or take for orders to itself."""
-    for member, written, stripped in (
-        ("labels", vendor.place.labels, vendor.owned.labels),
-        ("annotations", vendor.place.annotations, vendor.owned.annotations),
-    ):
-        for key in written:
-            if key.startswith(PREFIX):
-                problems.add(("place", member, key), f"{key} is for users and this webhook only", "leave it out")
-            elif key in stripped:
-                problems.add(("place", member, key), f"{key} is among `owned`: it would be removed again")
+    for place, written in vendor.place.written.items():
+        for name in written if place in marks else ():
+            path = ("place", f"{place}s", name)
+            if name.startswith(PREFIX):
+                problems.add(path, f"{name} is for users and this webhook only", "leave it out")
+            elif name in marks[place]:
+                problems.add(path, f"{name} is among `owned`: it would be removed again")
 
 
 def _check_totals(vendor: Vendor, problems: Problems) -> None:

@@ -150,7 +150,10 @@ class Nearness:
         self._prefixes = tuple(sorted(prefixes))
         self._resources = _Keys(itertools.chain.from_iterable(of_resources.values()))
         self._metadata = _Keys(name for vendor in vendors for name in _local_names(vendor, "label", "annotation"))
-        self._hints, self._hint_patterns = _hints_of(vendors)
+        hints = [Template(hint).glob for vendor in vendors for hint in vendor.all_hints]
+        listed = [hint.rpartition("/") for hint in hints if "*" not in hint]
+        self._hints = _Keys((domain, _LocalName(local)) for domain, _, local in listed)
+        self._hint_patterns = NameSet.of(hint for hint in hints if "*" in hint)
         # Resource names of other systems.
         self.known = NameSet.of(itertools.chain.from_iterable(map(known_resources, vendors)))
         told = itertools.chain.from_iterable(map(advised_names, vendors))
@@ -274,14 +277,6 @@ class Nearness:
         return None
 
 
-def _hints_of(vendors: Iterable[Vendor]) -> tuple[_Keys, NameSet]:
-    """Return the hints that can be listed, and patterns of the others."""
-    patterns = [Template(hint).glob for vendor in vendors for hint in vendor.all_hints]
-    listed = [hint.rpartition("/") for hint in patterns if "*" not in hint]
-    others = NameSet.of(hint for hint in patterns if "*" in hint)
-    return _Keys((domain, _LocalName(local)) for domain, _, local in listed), others
-
-
 def _around(text: str) -> tuple[str, str]:
     """What is before and after the variable of a name."""
     before, _, rest = text.partition("{")
@@ -310,13 +305,10 @@ def _parts(name: str) -> tuple[list[int], list[str]]:
     return [*map(int, parts[1::2])], parts[::2]
 
 
-def _devices() -> Mapping[str, Sequence[str]]:
-    """Read by which parts names look like devices'."""
-    (document,) = parse((resources.files("webhook.mapping") / DEVICES).read_text(), DEVICES)
-    return document.data
-
-
-_WORDS_OF_DEVICES: Final = _devices()  # read before there is a loop that would wait for the file
+_WORDS_OF_DEVICES: Final[Mapping[str, Sequence[str]]] = parse(
+    (resources.files("webhook.mapping") / DEVICES).read_text(), DEVICES
+)[0].data
+"""By which parts names look like devices': read before there is a loop that would wait for the file."""
 
 
 def looks_like_device(name: str) -> bool:
