@@ -49,6 +49,11 @@ class Memo:
     def __len__(self) -> int:
         return len(self._results)
 
+    @property
+    def size(self) -> int:
+        """Bytes of all results, as counted."""
+        return self._bytes
+
     def get(self, key: Hashable) -> Any:
         """Return the result for these arguments, or None."""
         return self._results.get(key)
