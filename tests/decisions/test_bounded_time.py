@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from tests.decisions.filled_fields import Filling, places, sampled
+from tests.decisions.filled_fields import Filling, Place, places, sampled
 from tests.decisions.worst_pods import (
     LARGEST,
     PODS,
@@ -141,6 +141,14 @@ def test_the_largest_pods_cost_little(name: str, where: Where) -> None:
 def test_the_search_finds_no_pod_that_costs_much(filling: Filling) -> None:
     """One way of filling each field of a pod up to 7 MiB; ``benchmarks/worst.py`` tries many."""
     _check_work(partial(filling.body, policy=POLICY), WHERE[len(filling.name) % len(WHERE)])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("place", places(), ids=lambda place: f"{place.kind} {place.name}")
+def test_the_whole_search_finds_none(place: Place) -> None:
+    """Many ways of filling each field."""
+    for at, filling in enumerate(filling for filling in sampled(POLICY, 16) if filling.place == place):
+        _check_work(partial(filling.body, policy=POLICY), WHERE[at % len(WHERE)])
 
 
 def test_the_search_reaches_every_field() -> None:

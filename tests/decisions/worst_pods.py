@@ -86,6 +86,7 @@ PODS: Final[dict[str, Grow]] = {
         *({**container(i), "name": f"{i}{'c' * (n // 128)}"} for i in range(128))
     ),
     "containers without": lambda n: pod(container(), *bare(n)),
+    "containers near a key": lambda n: pod(*(container(i, {"nvidia.com/gpu-": "1"}) for i in range(n))),
     "most containers near a key": lambda n: pod(
         *(container(i, keys("nvidia.com/gpumen", n // MOST)) for i in range(MOST))
     ),
@@ -101,6 +102,8 @@ PODS: Final[dict[str, Grow]] = {
     "names of a pattern": lambda n: pod(
         container(0, keys("nvidia.com/gpu-x.shared", n) | keys("cambricon.com/mlu", n))
     ),
+    "quantities of forty": lambda n: pod(container(0, {PROFILE.format(1, i + 1): f"0.{i:037}1" for i in range(n)})),
+    "numbers as quantities": lambda n: pod(container(0, {PROFILE.format(1, i + 1): i + 0.5 for i in range(n)})),
     "requests only": lambda n: pod(*({"name": f"c{i}", "resources": {"requests": SHARE}} for i in range(min(n, 128)))),
     "owned annotations": lambda n: annotated(keys("gpushare.alibabacloud.com/", n) | keys("hami.io/x", n)),
     "as many owned annotations as are taken": lambda n: annotated(

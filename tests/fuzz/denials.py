@@ -144,6 +144,8 @@ def _names(trial: Trial) -> list[str]:
 def _reading(trial: Trial, denial: Denial) -> bool | None:
     """A request that its vendor rejects, or that is incomplete."""
     reads = _requesting(trial)
+    if _two_schedulers(trial):
+        return True
     if any(read.unsure for read in reads):
         return None
     if any(read.refused or read.left for read in reads):
@@ -151,11 +153,10 @@ def _reading(trial: Trial, denial: Denial) -> bool | None:
     return not reads or any(read.meaning is not None and read.meaning.amounts() is None for read in reads)
 
 
-def _two_vendors(trial: Trial, denial: Denial) -> bool | None:
-    """Keys of two vendors; two of them take the same resource with their annotations."""
-    of_kai = not {"gpu-fraction", "gpu-memory"}.isdisjoint(trial.keys)
-    fused = any(key.startswith("tensor-fusion.ai/") for key in trial.keys)
-    return True if of_kai and fused else _reading(trial, denial)
+def _two_schedulers(trial: Trial) -> bool:
+    """Whether annotations of two vendors would take the same resource."""
+    of_kai = any(key in {"gpu-fraction", "gpu-memory"} or ".gpu-memory." in key for key in trial.keys)
+    return of_kai and any(key.startswith("tensor-fusion.ai/") for key in trial.keys)
 
 
 def _unreported(trial: Trial, denial: Denial) -> bool:
@@ -462,7 +463,6 @@ def _absurd(trial: Trial) -> bool:
 JUDGES: Mapping[str, Judge] = {
     **dict.fromkeys(sorted(READING), _reading),
     "VGW303": _too_large,
-    "VGW312": _two_vendors,
     "VGW313": _misspelled,
     "VGW314": _key_of_inactive,
     "VGW316": _reading,

@@ -18,8 +18,14 @@ SCHEDULERS = {
     "vgpu-manager": "vgpu-scheduler",
 }
 """Who brings a scheduler of its own."""
-ALIKE = ({"aliyun", "gpushare"}, {"nvidia", "whole", "mig-single"}, {"timeslicing", "mps"})
-"""Who has all names in common."""
+ALIKE = {
+    "aliyun": {"gpushare"},
+    "gpushare": {"aliyun"},
+    "timeslicing": {"mps"},
+    "mps": {"timeslicing"},
+    "mig-single": {"nvidia", "whole"},
+}
+"""By vendor: who has all of its names."""
 
 
 def served_findings(trial: Trial) -> Iterator[Finding]:
@@ -31,7 +37,7 @@ def served_findings(trial: Trial) -> Iterator[Finding]:
         vendor = before.vendor
         if vendor is None or before.meaning is None:
             continue
-        lost = after.vendor not in {vendor, "mig", None} and is_isolated(trial, before)
+        lost = after.vendor not in {vendor, "mig", "ascend", None} and is_isolated(trial, before)
         if lost and not _is_ordered(trial, vendor):
             yield Finding(
                 "13 what hardware isolates is moved by order only", f"{before.name} to {after.vendor}", vendor
@@ -80,7 +86,7 @@ def is_unserved(trial: Trial, read: Read) -> bool:
 def orders_unserved(trial: Trial) -> bool:
     """Whether the annotation that counts names who is not served; NVIDIA's plain plugin needs nobody who serves it."""
     home, ordered = trial.setup.home, next(iter(_orders(trial)), "whole")
-    return bool(home) and ordered not in {"whole", *home} and not any(ordered in each and each & home for each in ALIKE)
+    return bool(home) and ordered not in {"whole", *home} and ALIKE.get(ordered, set()).isdisjoint(home)
 
 
 def stays_unserved(trial: Trial, read: Read) -> bool:

@@ -15,7 +15,7 @@ from webhook.admission.decision import Decision, untouched
 from webhook.admission.hide import HIDING, Hiding, hiding_of
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
-from webhook.pod import Container, Metadata, OverfullPod, Pod, decode_env, present
+from webhook.pod import Container, Metadata, OverfullPod, Pod, Resources, decode_env, present
 from webhook.reasons import Finding, Reason
 
 MAX_HIDDEN: Final = 24 * 1024
@@ -39,11 +39,12 @@ def requests_something(pod: Pod, policy: Policy) -> bool:
     """
     spec = pod.spec
     containers = spec.containers if spec.init_containers is None else [*spec.init_containers, *spec.containers]
-    if spec.resource_claims or any([each.claims for each in containers]):
+    resources = [each.resources for each in containers if each.resources is not None]
+    if spec.resource_claims or any([each.claims for each in resources]):
         return True
     if isinstance(pod, OverfullPod):
         return policy.marks_of_requests.among(pod.maps)
-    return _requests_by_keys(pod.metadata, policy) or _requests_resources(containers, policy)
+    return _requests_by_keys(pod.metadata, policy) or _requests_resources(resources, policy)
 
 
 def _requests_by_keys(metadata: Metadata, policy: Policy) -> bool:
@@ -55,17 +56,17 @@ def _requests_by_keys(metadata: Metadata, policy: Policy) -> bool:
     return False
 
 
-def _requests_resources(containers: Iterable[Container], policy: Policy) -> bool:
+def _requests_resources(resources: Iterable[Resources], policy: Policy) -> bool:
     """Whether a container has a key with another number than 0, or there are too many resources to tell."""
-    sides = [side for each in containers for side in each.sides if side]
+    sides = [side for each in resources for side in (each.limits, each.requests) if side]
     every = {name for name in itertools.chain(*sides) if "/" in name}
     if len(every) > MAX_NAMES:
         return True
     hiding = _hiding(policy)
     hidden = {*([] if hiding is None else hiding.resources.among(every))}
     possible = {*policy.resources.possible(every), *hidden}
-    counted = {name for side in sides for name in possible.intersection(side) if counts(side[name])}
-    return not hidden.isdisjoint(counted) or any(map(policy.resources.owners, counted))
+    counted = (name for side in sides for name in possible.intersection(side) if counts(side[name]))
+    return any(name in hidden or policy.resources.owners(name) for name in counted)
 
 
 def _hiding(policy: Policy) -> Hiding | None:
