@@ -39,6 +39,8 @@ OF_HELM = {"app.kubernetes.io/managed-by": "Helm"}
 NAME = "00-vgpu-webhook"
 SECRET = "vgpu-webhook-certificates"
 LAST_GOOD = "vgpu-webhook-last-good"
+LONG = 300.0
+"""Seconds for thousands of pods to be deleted by one call."""
 
 
 @dataclass(slots=True)
@@ -206,8 +208,8 @@ class Scene:
 
     def clear(self) -> None:
         for place in (TEAM, LATE):
-            query = {"gracePeriodSeconds": "0"}
-            self.client.call("DELETE", f"/api/v1/namespaces/{place}/pods", query=query).accepted()
+            query, path = {"gracePeriodSeconds": "0"}, f"/api/v1/namespaces/{place}/pods"
+            self.client.call("DELETE", path, query=query, seconds=LONG).accepted()
 
     # What is done to the cluster.
 
