@@ -12,8 +12,6 @@ from tests.strict_patch import apply_strictly
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.labels import GUARD
-from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.reasons import Finding, Reason
@@ -221,16 +219,3 @@ def test_a_volume_of_its_name_with_other_content(folder: str) -> None:
         changed = copy.deepcopy(pod)
         changed["spec"]["volumes"][0] = {"name": "vgpu-shim", **other}
         assert decide(decode_pod(json.dumps(changed).encode()), context, policy).reason is Reason.COLLISION
-
-
-def test_a_mapping_that_delivers_nothing() -> None:
-    """The status says so, not that it prefers none."""
-    none = CASES / "shim-prefers-none"
-    (document,) = parse("extends: nvidia\nshim: {delivery: [none]}\n", "nvidia.yaml")
-    decision = decide(
-        decode_pod(json.dumps(load_yaml((none / "pod.yaml").read_text())).encode()),
-        context_in(none),
-        build_policy([document]),
-    )
-    told = [finding.message for finding in decision.notes if finding.reason is Reason.LEFT_TO_PLUGIN]
-    assert [message.rpartition(": ")[2] for message in told] == ["the mapping's delivery is none"]

@@ -123,12 +123,6 @@ def test_only_variables_of_rules_that_say_so() -> None:
     assert [each["name"] for each in stored["spec"]["containers"][0]["env"]] == ["NVIDIA_VISIBLE_DEVICES"]
 
 
-def test_it_is_off_by_default() -> None:
-    """A pod without keys stays as it is."""
-    pod = decode_pod(json.dumps({"metadata": {"name": "p"}, "spec": {"containers": [SIDECAR]}}).encode())
-    assert decide(pod, CONTEXT, policy(settings="target: nvidia\n")).patch == ()
-
-
 def test_what_we_write_ourselves_is_no_request() -> None:
     """No mapping places a pod by a key that would count as a request when the pod is seen again."""
     for target in TARGETS:
@@ -138,13 +132,3 @@ def test_what_we_write_ourselves_is_no_request() -> None:
         assert set(found.variables.values()) <= set(HIDING)
         places = [vendor.place for vendor in load_policy().vendors.values()]
         assert not found.keys.among([key for place in places for key in (*place.labels, *place.annotations)])
-
-
-@each_of("status", ["", "{", "[]", '{"hidden": 3}', '{"hidden": [null]}'])
-def test_a_status_that_is_not_ours(status: str) -> None:
-    """It counts as none."""
-    pod = {
-        "metadata": {"name": "p", "annotations": {"vgpu-webhook.io/status": status}},
-        "spec": {"containers": [SIDECAR]},
-    }
-    assert decided(pod, "nvidia").status["hidden"] == [SIDECAR["name"]]

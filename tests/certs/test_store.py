@@ -2,7 +2,6 @@
 
 import asyncio
 import fcntl
-import multiprocessing
 import os
 import resource
 import stat
@@ -12,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from certs.rotation import Rules, Trust, decode
-from certs.serving import Serving
+from certs.rotation import decode
 from certs.store import Directory, Snapshot, read_file
-from certs.upkeep import Rotator, Surroundings
 from certs.x509 import StoreError
 from tests.certs.made import ca, state
 from tests.waiting import PATIENCE, until
@@ -166,31 +163,6 @@ def test_a_crash_costs_no_ca(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *,
         if not crashed:
             return
     pytest.fail("more system calls than expected")
-
-
-def test_processes_that_start_together_agree(tmp_path: Path) -> None:
-    """Three processes on one empty directory end with one CA and one serving certificate."""
-    context = multiprocessing.get_context("spawn")
-    found = context.SimpleQueue()
-    processes = [context.Process(target=agree, args=(tmp_path / "state", found)) for _ in range(3)]
-    for process in processes:
-        process.start()
-    results = {found.get() for _ in processes}
-    for process in processes:
-        process.join()
-        assert process.exitcode == 0
-    assert len(results) == 1
-
-
-def agree(place: Path, found: Any) -> None:
-    """Run a rotator on a directory in a process of its own, and print what it serves."""
-    serving = Serving()
-    trust = Trust(0).observed(None, 0)
-    around = Surroundings(serving, lambda: trust, lambda _: None, lambda _: None)
-    keeper = Rotator(Directory(place), Rules("test", NAMES), around)
-    asyncio.run(keeper.start())
-    assert serving.certificate is not None
-    found.put((serving.certificate.serial_number, Directory(place).read_blocking().version))
 
 
 def test_directory_that_cannot_be_made(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from webhook.doctor.result import Check, FileLine, Result, error, ok, warning
 
 CHECKED = Path(__file__).parent / "golden" / "checked"
 MAPPING = "apiVersion: vgpu-webhook.io/v1alpha1\nkind: Mapping\n"
-SETTINGS_HEADER = MAPPING.replace("Mapping", "Settings")
 CONFIG_MAP = """\
 # ours
 apiVersion: v1

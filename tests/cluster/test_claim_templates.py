@@ -414,6 +414,7 @@ async def test_a_namespace_does_not_take_all_places(monkeypatch: pytest.MonkeyPa
             await templates.provide(team, [other(number) for number in range(9)])
         await turns()
         assert asked == ["a", "a", "a", "b"]
+        assert templates.counts == {"late": 4}, "those are answered before their templates are there"
         go.set()
         await turns()
         await templates.provide("c", [other(0)])

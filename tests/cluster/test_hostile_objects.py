@@ -16,7 +16,7 @@ from tests.captured_log import CapturedLog
 from tests.waiting import alongside, until
 from webhook.cli.manifests.preview import pods_of
 from webhook.cluster.claims import GROUP, RESOURCE, ClaimTemplates, RefusedError
-from webhook.cluster.client import Answer, ObjectReader, OversizeError, UnreadableError, list_objects, read_object
+from webhook.cluster.client import Answer, OversizeError, UnreadableError, list_objects, read_object
 from webhook.cluster.events import EventQueue, OwnerEvents, WorkloadEvent
 from webhook.cluster.mending import MAX_DEPTH, mended, split
 from webhook.cluster.policy.last_good import LastGood
@@ -425,11 +425,3 @@ def test_levels_that_are_kept(levels: int) -> None:
 def test_texts_without_an_end_take_linear_time() -> None:
     """A quote that is never closed is one text: that it is looked for again from each quote took minutes."""
     assert mended(b'"' + b'\\"' * 2**20)[:1] == b'"'
-
-
-def test_reading_twice() -> None:
-    """A reader keeps nothing of what it has read."""
-    reader: ObjectReader[Item, str] = ObjectReader("/things", Item, lambda each: each.metadata.name)
-    for _ in range(2):
-        page = reader.page(listed(hostile("labels of another type"), PLAIN))
-        assert (page.items, [each.name for each in page.unread]) == (["plain"], ["odd"])

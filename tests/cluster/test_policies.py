@@ -354,22 +354,6 @@ def test_probes_run_once_for_each_document(monkeypatch: pytest.MonkeyPatch) -> N
     assert sorted(probed) == ["one", "two", "two"]
 
 
-def test_work_grows_as_mappings_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fifty take about five times as many calls as ten, with all of them read; probes of unseen documents come on top."""
-    monkeypatch.setattr(load, "probe", lambda vendor, largest: [])
-    whole = [mapping(f"m{number}", big(f"v{number}"), number) for number in range(50)]
-
-    assert count_calls(lambda: outcome(*whole)) < 6 * count_calls(lambda: outcome(*whole[:10]))
-
-
-def big(name: str) -> str:
-    """A document as long as the longest built-in one."""
-    from importlib import resources
-
-    text = (resources.files("webhook.mapping") / "builtin" / "nvidia.yaml").read_text()
-    return text.replace("vendor: nvidia", f"vendor: {name}").replace("nvidia.com/", f"{name}.example/")
-
-
 @pytest.mark.parametrize("domain", ["v7.example", "bad.example"])
 def test_one_among_hundreds(monkeypatch: pytest.MonkeyPatch, domain: str) -> None:
     """It is found without trying each of them, whether it takes a name or a vendor."""
@@ -435,23 +419,6 @@ def test_newest_good_or_last_good(steps: list[tuple[str, str, int]], ages: list[
         assert fresh.policy.digest == found.policy.digest
         others = [VENDOR[each] for each in set("abn") - set(expected)]
         assert [found.policy.vendors.get(other) for other in others] == [built_in.get(other) for other in others]
-
-
-def everything(found: PolicyOutcome) -> Iterator[str]:
-    """What is reported about all ConfigMaps."""
-    for verdict in found.verdicts:
-        yield from verdict.lines()
-
-
-def test_lines_for_people() -> None:
-    """For the readiness page."""
-    found = outcome(mapping("good", vendor("acme")), mapping("bad", "x: [", 2), settings("nodeName: affinity"))
-    assert list(everything(found)) == [
-        "configmap/vgpu-webhook-settings: in force",
-        "configmap/good: in force: acme",
-        "configmap/bad: rejected; in force: nothing",
-        "  configmap/bad/mapping.yaml:1: not YAML: did not find expected node content, while parsing a flow node",
-    ]
 
 
 def test_documents_that_are_about_to_be_stored() -> None:

@@ -24,7 +24,7 @@ from webhook.cluster.registration.wanted import (
     Wanted,
     registration,
 )
-from webhook.cluster.registration.writer import QUIET, RegistrationMatter, RegistrationNotice, RepairPace, Writer
+from webhook.cluster.registration.writer import QUIET, RegistrationMatter, RegistrationNotice, Writer
 from webhook.labels import INJECT, KEEP_SELECTORS, MATCHED_NAMES, MODE, WRITTEN_BY
 
 SITE = Site(ServiceReference("gpu", "webhook"), b"-----BEGIN CERTIFICATE-----", "gpu")
@@ -197,17 +197,6 @@ async def test_a_replica_behind_does_not_take_keys_away(api: Keeping, clock: Clo
     assert behind.reports[-1].message.endswith("was widened")
 
 
-async def test_settings_of_the_newest_policy_stay(api: Keeping, clock: Clock) -> None:
-    """A replica behind does not write its own time-out or opt-in label back."""
-    behind = Replica(api, clock, OLD)
-    await behind.look()
-    newest = replace(OLD, digest="2" * 12, timeout=9, opt_in="team.example/gpu")
-    await Replica(api, clock, newest).look()
-    await behind.look()
-    assert standing(api) == newest
-    assert api.writes == 2
-
-
 async def test_a_policy_that_nobody_holds_any_more_is_taken_over(api: Keeping, clock: Clock) -> None:
     """Its replicas are gone: after quiet the one that is left writes its own name, and after more quiet narrows."""
     left = Replica(api, clock, OLD)
@@ -347,23 +336,6 @@ async def test_what_an_older_version_wrote_is_no_reason_to_wait(api: Keeping, cl
     assert replica.writer.repairs[Change.REPAIRED] == 12
 
 
-async def test_names_that_stay_for_an_hour_hold_up_no_repair(api: Keeping, clock: Clock) -> None:
-    """While nothing may be removed for now, what opens the configuration is repaired at once."""
-    left = Replica(api, clock)
-    await left.look()
-    for _ in range(8):  # another replica comes back with its names, again and again
-        await Replica(api, clock, NEW).look()
-        for _ in range(3):
-            await left.look()
-            clock.now += QUIET
-    assert standing(api).matched_names == BOTH
-    await left.look()
-    assert left.writer.as_desired
-    api.change(ignoring)
-    await left.look()
-    assert api.webhooks[0]["failurePolicy"] == "Fail"
-
-
 async def test_as_desired_says_whether_pods_are_treated(api: Keeping, clock: Clock) -> None:
     """Not while somebody's change waits for its repair."""
     replica = Replica(api, clock)
@@ -495,16 +467,6 @@ async def test_terms_that_an_administrator_wants_are_kept(api: Keeping, clock: C
     assert replica.writer.as_desired
 
 
-async def test_new_policies_are_no_repairs(api: Keeping, clock: Clock) -> None:
-    """A hundred changes of policy are written, however quick."""
-    replica = Replica(api, clock)
-    for number in range(100):
-        replica.writer.adopt((OLD, NEW)[number % 2])
-        await replica.look()
-    assert api.writes == 100
-    assert RegistrationMatter.CONTESTED not in replica.kinds
-
-
 async def test_the_owner_is_the_role_as_it_is_now(api: Keeping, clock: Clock) -> None:
     """A role created again has another uid: a reference to the old one would have the webhook configuration collected."""
     replica = Replica(api, clock, owner="release")
@@ -586,18 +548,6 @@ async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
     assert replica.writer.registered is None
 
 
-async def test_what_is_registered_is_known(api: Keeping, clock: Clock) -> None:
-    """By what was read or written last, for those who decide whether another replica knows better."""
-    replica = Replica(api, clock)
-    assert replica.writer.registered is None
-    await replica.look()
-    assert replica.writer.registered is not None
-    assert replica.writer.registered.digest == OLD.digest
-    await Replica(api, clock, NEW).look()
-    await replica.look()
-    assert replica.writer.registered.digest == NEW.digest
-
-
 async def test_it_runs_and_checks_on_request(api: Keeping) -> None:
     """At once, at every check, and not in between."""
     writer = Writer(api, SITE, OLD, lambda _: None)
@@ -657,20 +607,6 @@ async def test_a_new_ca_is_added_at_once_and_the_old_one_goes_after_quiet(api: K
     await replica.look()
     assert bundles(api) == [B, B]
     assert replica.reports[-1].message.endswith("was narrowed")
-
-
-async def test_replicas_that_learn_a_moment_apart_take_nothing_out(api: Keeping, clock: Clock) -> None:
-    """The one behind leaves what the one ahead has written."""
-    ahead = Replica(api, clock, site=replace(SITE, ca_bundle=A + B))
-    behind = Replica(api, clock, site=replace(SITE, ca_bundle=A))
-    await behind.look()
-    clock.now += 500
-    await ahead.look()
-    for _ in range(3):
-        await behind.look()
-        await ahead.look()
-    assert bundles(api) == [A + B, A + B]
-    assert api.writes == 2
 
 
 async def test_who_is_not_sure_takes_nothing_out(api: Keeping, clock: Clock) -> None:
@@ -737,19 +673,3 @@ async def test_new_cas_are_no_repairs_and_no_new_policy(api: Keeping, clock: Clo
         assert pem(str(number)) in bundles(api)[0]
     assert standing(api).digest == NEW.digest
     assert RegistrationMatter.CONTESTED not in replica.kinds
-
-
-def test_the_pace_of_repairs() -> None:
-    """Each pause is twice as long as the one before, up to the longest; after a calm period it is the first again."""
-    pace, at, waits = RepairPace(1.0, 4.0, 100.0), 1000.0, []
-    assert pace.wait(at) == pace.count_in_a_row(at) == 0
-    for _ in range(4):
-        pace.made(at)
-        waits.append(pace.wait(at))
-        at += waits[-1]
-        assert pace.wait(at) == 0
-    assert waits == [1.0, 2.0, 4.0, 4.0]
-    assert [pace.count_in_a_row(at + more) for more in (0, 95.9, 96)] == [4, 4, 0]
-    at += 96
-    pace.made(at)
-    assert (pace.count_in_a_row(at), pace.wait(at)) == (1, 1.0)

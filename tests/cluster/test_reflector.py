@@ -239,13 +239,6 @@ async def test_silence_is_no_trouble_yet() -> None:
         assert [call.method_name for call in scene.captured.lines] == ["debug", "debug", "warning"]
 
 
-async def test_an_empty_list_is_synced() -> None:
-    """Nothing there is known too; there is nobody to call about it."""
-    async with running([page(5)]) as scene:
-        assert scene.reflector.synced.is_set()
-        assert scene.changes == []
-
-
 @pytest.mark.parametrize(
     "lists, watches",
     [
@@ -301,13 +294,6 @@ async def test_the_same_again_is_no_change() -> None:
     events = [event("MODIFIED", thing("a", 6, "one")), event("DELETED", thing("b", 7)), bookmark(8)]
     async with running([page(5, thing("a", 1, "one"))], [events]) as scene:
         assert scene.changes == [{"a"}]
-
-
-async def test_a_large_event() -> None:
-    """An object of megabytes is an object."""
-    large = event("ADDED", thing("a", 6, "x" * 5_000_000))
-    async with running([page(5)], [[large]]) as scene:
-        assert len(scene.held["a"]) == 5_000_000
 
 
 @pytest.mark.parametrize("turns", range(12))

@@ -51,16 +51,6 @@ def test_a_claim_without_keys_is_denied(cluster: Cluster, claimed: dict[str, Any
     assert "VGW330" in denial(answer)
 
 
-@CLASSES
-def test_a_neighbors_claim_has_another_name(cluster: Cluster) -> None:
-    """The name that a container refers to stays unknown, and the API server refuses it."""
-    example = claiming(SHARE, {"claims": [{"name": "vgpu-c0"}]}, claims=False)
-    example.manifest["metadata"]["annotations"] = {"vgpu-webhook.io/target": "dra-nvidia"}
-    answer = cluster.plane.client.create(example.pod, dry_run=True)
-    assert answer.status == 422
-    assert '"vgpu-c0": must be one of the names in pod.spec.resourceClaims: vgpu-c0-2' in answer.message
-
-
 AMOUNTS = {"memory": ("1Mi", "1023Mi", "1Gi", "1000Gi", "1Ti", "512Ki"), "cores": ("0", "1", "100", "1k")}
 
 
@@ -81,18 +71,3 @@ def test_templates_are_stored_under_the_hash_of_what_is_stored(cluster: Cluster)
         manifest = template.manifest("shares", {"vgpu-webhook.io/claim": "true"})
         stored = cluster.plane.client.create(manifest, dry_run=True, strict=True).accepted()
         assert template_name(stored["spec"]) == template.name, stored["spec"]
-
-
-@CLASSES
-@pytest.mark.parametrize("target", ["dra-nvidia", "dra-hami", "dra-vgpu-manager"])
-def test_a_request_becomes_a_claim(cluster: Cluster, target: str) -> None:
-    """In a dry run both webhooks agree about it; what would be stored waits for ever, for this replica has no cluster."""
-    example = claiming(
-        SHARE, {"limits": {"tencent.com/vcuda-core": "30", "tencent.com/vcuda-memory": "15"}}, claims=False
-    )
-    example.manifest["metadata"]["annotations"] = {"vgpu-webhook.io/target": target}
-    assert "a webhook without a cluster creates no ResourceClaimTemplates" in denial(cluster.submit(example))
-    stored = cluster.plane.client.create(example.pod, dry_run=True).accepted()
-    assert [claim["name"] for claim in stored["spec"]["resourceClaims"]] == ["vgpu-c0", "vgpu-c1"]
-    for container in stored["spec"]["containers"]:
-        assert container["resources"] == {"claims": [{"name": f"vgpu-{container['name']}"}]}

@@ -226,18 +226,6 @@ def test_bound_with_what_was_requested(plane: ControlPlane) -> None:
     assert name in {each["metadata"]["name"] for each in plane.client.list(GROUP, RESOURCE, TEAM)}
 
 
-def test_what_exceeds_the_card_waits(plane: ControlPlane) -> None:
-    """Two shares of 50 GiB do not fit on 80; the second is bound when the first leaves."""
-    big = {"tencent.com/vcuda-core": 30, "tencent.com/vcuda-memory": 200}
-    client = plane.client
-    client.create(pod("first", big), TEAM).accepted()
-    bound(plane, "first")
-    client.create(pod("second", big), TEAM).accepted()
-    wait_pending(plane, "second")
-    client.delete("v1", "pods", "first", TEAM)
-    assert consumed(plane, bound(plane, "second")) == [{"cores": "30", "memory": "50Gi"}]
-
-
 def test_a_whole_device(plane: ControlPlane) -> None:
     """In any keys: nobody else gets a part of it, until it is free again."""
     plane.client.create(pod("whole", WHOLE["vcuda"]), TEAM).accepted()
@@ -321,25 +309,6 @@ def test_containers_on_one_device(plane: ControlPlane) -> None:
     assert [consumed["memory"] for _, consumed in found.values()] == ["30Gi", "20Gi", "20Gi"]
     assert len(allocated(plane, stored)) == 3
     assert len({device for device, _ in found.values()}) == 1
-
-
-def test_what_exceeds_one_device_waits(plane: ControlPlane) -> None:
-    """Though each of two devices has room for a container: until one of them is free."""
-    client = plane.client
-    for name in ("first", "second"):
-        client.create(pod(name, *memory_of(40, 10), **TO_MANAGER), TEAM).accepted()
-    devices = {of_requests(plane, bound(plane, name))["c0"][0] for name in ("first", "second")}
-    assert len(devices) == 2
-    client.create(pod("third", *memory_of(20, 20), **TO_MANAGER), TEAM).accepted()
-    wait_pending(plane, "third")
-    client.create(pod("alone", *memory_of(20), **TO_MANAGER), TEAM).accepted()
-    bound(plane, "alone")  # a container alone has room
-    client.delete("v1", "pods", "first", TEAM)
-    client.delete("v1", "pods", "alone", TEAM)
-    found = of_requests(plane, bound(plane, "third"))
-    assert {(device, consumed["memory"]) for device, consumed in found.values()} == {
-        (devices.intersection(device for device, _ in found.values()).pop(), "20Gi")
-    }
 
 
 def test_a_dry_run_creates_nothing(plane: ControlPlane) -> None:

@@ -13,7 +13,7 @@ from webhook.cluster.registration.wanted import API_VERSION, MUTATING, NAME, VAL
 
 from .beside import beside
 from .client import Answer
-from .in_cluster import calls, installed, set_settings
+from .in_cluster import installed, set_settings
 from .objects import mapping, namespace, pod
 from .plane import ControlPlane
 from .stand_in import called
@@ -73,13 +73,6 @@ def add_variable(made: Json, name: str, value: str) -> None:
         env.append({"name": name, "value": value})
 
 
-def as_hami(made: Json) -> None:
-    """HAMi's: a number of devices beside their memory, and its core policy, at the end of the list."""
-    for side in ("limits", "requests"):
-        made["spec"]["containers"][0]["resources"][side].setdefault("nvidia.com/gpu", "1")
-    add_variable(made, "GPU_CORE_UTILIZATION_POLICY", "force")
-
-
 BETWEEN = 0.3
 """Seconds from the call that changes a pod to the one that judges it: what another webhook takes."""
 
@@ -87,7 +80,6 @@ DOES: dict[str, Callable[[Json], object]] = {
     "undone": undo_scheduler,
     "added": add_request,
     "lifted": lambda made: add_variable(made, "CUDA_DISABLE_CONTROL", "true"),
-    "as-hami": as_hami,
     "slow": lambda _: time.sleep(BETWEEN),
 }
 """What another webhook does to pods of these names."""
@@ -178,40 +170,6 @@ def test_what_another_webhook_changes(others: ControlPlane) -> None:
 def test_another_webhook_lifts_a_limit(others: ControlPlane) -> None:
     """What `decide` denies has its own code, and says that it came later."""
     assert "VGW605: container main: " in create(others, named("lifted", SHARE)).message
-
-
-def test_another_webhook_as_hami_is_left_alone(others: ControlPlane) -> None:
-    """A pod goes through both without a denial."""
-    translated = pod("final", {"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "16"})
-    translated["metadata"]["annotations"] = {"vgpu-webhook.io/target": "nvidia"}
-    for manifest in (pod("final", {"nvidia.com/gpumem": "3000"}), pod("final"), translated):
-        stored = create(others, named("as-hami", manifest)).accepted()
-        assert stored["spec"]["schedulerName"] == "hami-scheduler"
-        assert "GPU_CORE_UTILIZATION_POLICY" in str(stored["spec"]["containers"][0]["env"])
-
-
-def judged(plane: ControlPlane) -> int:
-    """How many pods the API server has sent to be judged."""
-    return calls(plane, "pods.validate")
-
-
-def test_modes_agree(plane: ControlPlane) -> None:
-    """A pod that opted out, and one outside the roll-out, are judged as they are left; where nothing is enforced, none is."""
-    before = judged(plane)
-    assert create(plane, SHARE, WATCHED).status == 201
-    assert judged(plane) == before
-    out = copied(SHARE)
-    out["metadata"]["labels"] = {"vgpu-webhook.io/inject": "disabled"}
-    assert scheduler(create(plane, out)) == "default-scheduler"
-    assert judged(plane) == before + 1
-    plane.client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {"vgpu-webhook.io/rollout": "0"}}}).accepted()
-    try:
-        plane.wait_until(lambda: scheduler(create(plane, SHARE)) == "default-scheduler" or None, "outside")
-    finally:
-        labels = {"metadata": {"labels": {"vgpu-webhook.io/rollout": None}}}
-        plane.client.patch("v1", "namespaces", TEAM, labels).accepted()
-    assert judged(plane) > before + 1
-    plane.wait_until(lambda: scheduler(create(plane, SHARE)) == "hami-scheduler" or None, "inside again")
 
 
 def test_the_configuration_is_repaired(plane: ControlPlane) -> None:

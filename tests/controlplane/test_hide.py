@@ -1,13 +1,11 @@
 """Hidden devices by the webhook: every pod of a namespace that enforces is sent, and gets them back if it requests later."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.others.pod import Json, StandIn, copied
+from tests.others.pod import Json, copied
 from webhook.cluster.registration.wanted import HIDE, MUTATING, NAME
 
 from .client import Answer
@@ -15,7 +13,6 @@ from .in_cluster import installed, set_settings
 from .objects import namespace, pod
 from .plane import ControlPlane
 from .processes import Process
-from .stand_in import called
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200), pytest.mark.once("isolation")]
 
@@ -78,18 +75,6 @@ def test_who_is_sent(plane: ControlPlane) -> None:
     assert containers(create(plane, PLAIN, AUDITED)) == [None, None]
 
 
-def test_no_size_keeps_a_pod_out(plane: ControlPlane) -> None:
-    """More annotations or containers than a decision looks through, and annotations that leave no room for a status."""
-    many = with_side({})
-    many["metadata"]["annotations"] = {f"a{number}": "x" for number in range(1025)}
-    long = with_side({})
-    long["metadata"]["annotations"] = {"a": "x" * 262_100}
-    wide = with_side({})
-    wide["spec"]["containers"] += [{"name": f"c{number}", "image": "i"} for number in range(1025)]
-    for made in (many, long, wide):
-        assert {str(env) for env in containers(create(plane, made))} == {str([HIDDEN])}
-
-
 def variables(*values: str) -> Json:
     """A pod that requests nothing, with these values of variables."""
     made = copied(PLAIN)
@@ -121,52 +106,3 @@ def test_no_error_opens_a_door(plane: ControlPlane, door: str) -> None:
     answer = create(plane, DOORS[door])
     denied = 'admission webhook "' in answer.message and "denied the request: VGW318" in answer.message
     assert denied or all(HIDDEN in (env or []) for env in containers(answer)), answer.message[:300]
-
-
-def test_ephemeral_containers(plane: ControlPlane) -> None:
-    """Of a pod that requests nothing, too: each has to hide the devices by itself."""
-    client = plane.client
-    client.create({**PLAIN, "metadata": {"name": "debugged"}}, TEAM).accepted()
-    for number, (value, more, code) in enumerate(
-        [
-            ("all", {}, "VGW605"),
-            (None, {}, "VGW605"),
-            ("void", {"securityContext": {"privileged": True}}, "VGW506"),
-            ("void", {}, None),
-        ]
-    ):
-        env = [] if value is None else [{"name": HIDDEN["name"], "value": value}]
-        container = {"name": f"debug-{number}", "image": "registry.example/shell:1", "env": env, **more}
-        change = {"spec": {"ephemeralContainers": [container]}}
-        answer = client.patch("v1", "pods", "debugged/ephemeralcontainers", change, TEAM)
-        assert code is None or f"denied the request: {code}: container debug-{number}: " in answer.message, answer
-        assert (answer.status == 200) is (code is None), answer
-    client.delete("v1", "pods", "debugged", TEAM)
-
-
-def add_request(given: Json) -> Json:
-    """A webhook that has a service of its own for who gets GPUs."""
-    made = copied(given)
-    for side in ("limits", "requests"):
-        made["spec"]["containers"][0]["resources"].setdefault(side, {})["nvidia.com/gpu"] = "1"
-    return made
-
-
-@contextmanager
-def later(plane: ControlPlane, folder: Path, stand_in: StandIn) -> Iterator[None]:
-    """A webhook that is called after ours, once it is."""
-    selector = {"matchLabels": {"kubernetes.io/metadata.name": TEAM}}
-    with called(plane, folder, "zz-hide-later", stand_in, selector) as shown:
-        plane.wait_until(lambda: create(plane, PLAIN).status and shown, "called")
-        yield
-
-
-def test_a_request_that_is_added_later(plane: ControlPlane, tmp_path: Path) -> None:
-    """Ours is called again: the container sees its devices, is treated like any other, and the judge agrees."""
-    with later(plane, tmp_path, add_request):
-        made = create(plane, PLAIN).accepted()
-    main, side = made["spec"]["containers"]
-    assert HIDDEN not in main.get("env", [])
-    assert main["resources"]["limits"]["nvidia.com/gpumem-percentage"] == "100"
-    assert made["spec"]["schedulerName"] == "hami-scheduler"
-    assert side["env"] == [HIDDEN]

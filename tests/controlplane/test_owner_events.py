@@ -69,22 +69,6 @@ def test_a_deployment_tells_that_its_pods_are_changed(plane: ControlPlane) -> No
     client.delete("apps/v1", "deployments", "train", TEAM)
 
 
-def test_an_event_has_whole_texts(plane: ControlPlane) -> None:
-    """As many as fit into what the API server accepts, and the number of the others: the end says what to write instead."""
-    client = plane.client
-    several = template(GPU)
-    (main,) = several["spec"]["containers"]
-    several["spec"]["containers"] = [{**main, "name": f"worker-{number}"} for number in range(6)]
-    spec = {"replicas": 1, "selector": {"matchLabels": APP}, "template": several}
-    made = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "several"}, "spec": spec}
-    client.create(made, TEAM).accepted()
-    (event,) = plane.wait_until(lambda: events(plane, "StatefulSet", "PodsChanged"), "an Event")
-    *texts, last = event["message"].removeprefix("pods of this template are changed: ").split("; VGW101")
-    assert all(text.endswith("vgpu-webhook.io/bare-devices: whole") for text in texts)
-    assert last.endswith("whole; … and 4 more; the audit log and `vgpu-webhook mutate` have them all")
-    client.delete("apps/v1", "statefulsets", "several", TEAM)
-
-
 def test_a_cron_job_tells_that_its_pods_are_denied(plane: ControlPlane) -> None:
     """The owner of the Job; a Job of nobody tells itself."""
     client = plane.client

@@ -9,12 +9,10 @@ import pytest
 
 from webhook.cluster.registration.wanted import NAME, VALIDATING
 
-from .client import definition
-from .in_cluster import calls, installed, set_settings
+from .in_cluster import calls, installed
 from .objects import GPU, namespace, pod
 from .plane import ControlPlane
 from .processes import Process
-from .product import PROGRAM
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
@@ -24,20 +22,15 @@ TEAM = "workloads-team"
 AUDITED = "workloads-audited"
 LABEL = "workloads.example/gpu"
 TEXT = f"optInLabel: {LABEL}\n"
-FURTHER = "workloads: [{group: example.com, kind: TrainJob, templates: [spec.template]}]\n"
 
 
 @pytest.fixture(scope="module")
-def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    """A cluster with a namespace that enforces and one that audits, with JobSets."""
+def plane(control_plane: ControlPlane) -> ControlPlane:
+    """A cluster with a namespace that enforces and one that audits."""
     control_plane.create_namespace(namespace(TEAM, {LABEL: "enabled"}))
     control_plane.create_namespace(namespace(AUDITED, {LABEL: "enabled", "vgpu-webhook.io/mode": "audit"}))
-    for each in (JOB_SETS, TRAIN_JOBS):
-        control_plane.client.create(each).accepted()
     control_plane.start_controller_manager()
-    yield control_plane
-    for each in (JOB_SETS, TRAIN_JOBS):
-        control_plane.client.delete("apiextensions.k8s.io/v1", "customresourcedefinitions", each["metadata"]["name"])
+    return control_plane
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +39,6 @@ def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
     with installed(plane, tmp_path_factory.mktemp("workloads"), OWN, TEXT) as process:
         plane.wait_until(lambda: warned(plane, "Deployment"), "called")
         yield process
-
-
-JOB_SETS = definition("jobset.x-k8s.io/v1alpha2", "JobSet")
-TRAIN_JOBS = definition("example.com/v1", "TrainJob")
 
 
 def template(limits: dict[str, str], **spec: Any) -> Json:
@@ -74,11 +63,6 @@ def workload(kind: str, limits: dict[str, str] | None = None) -> Json:
             {"schedule": "0 0 1 1 *", "suspend": True, "jobTemplate": {"spec": {"template": finite}}},
         ),
         "ReplicationController": ("v1", {**sets, "selector": {"app": "demo"}}),
-        "JobSet": (
-            "jobset.x-k8s.io/v1alpha2",
-            {"replicatedJobs": [{"name": name, "template": {"spec": job}} for name in ("a", "b")]},
-        ),
-        "TrainJob": ("example.com/v1", {"workers": 2, "template": pods}),
     }[kind]
     return {"apiVersion": version, "kind": kind, "metadata": {"name": "demo"}, "spec": spec}
 
@@ -134,33 +118,6 @@ def test_what_is_said(plane: ControlPlane, webhook: Process, kind: str) -> None:
     assert warned(plane, kind) == FILLED
     assert warned(plane, kind, WRONG) == DENIED
     assert warned(plane, kind, {"cpu": "1"}) == ""
-
-
-def test_templates_of_other_kinds(plane: ControlPlane, webhook: Process) -> None:
-    """A known kind of another group: each template with its path."""
-    said = warned(plane, "JobSet", WRONG)
-    assert "spec.replicatedJobs.0.template.spec.template: the pods will be denied: " in said
-    assert "spec.replicatedJobs.1.template.spec.template: the pods will be denied: " in said
-
-
-def test_kinds_of_the_settings(plane: ControlPlane, webhook: Process) -> None:
-    """Nobody hears anything of a kind that is not known; with the setting the very words, here and in other commands."""
-    assert warned(plane, "TrainJob") == ""
-    set_settings(plane, OWN, TEXT + FURTHER).accepted()
-    plane.wait_until(lambda: warned(plane, "TrainJob") == FILLED, "warned of")
-    assert warned(plane, "TrainJob", WRONG) == DENIED
-    assert warned(plane, "Deployment") == FILLED
-    assert apply(plane, workload("TrainJob"), "--server-side") == (0, FILLED)
-    assert "trainjob/demo" in run(plane, "preview", "--namespace", TEAM).stdout
-    plane.client.delete("example.com/v1", "trainjobs", "demo", TEAM).accepted()
-    set_settings(plane, OWN, TEXT).accepted()
-    plane.wait_until(lambda: warned(plane, "TrainJob") == "", "no longer warned of")
-
-
-def run(plane: ControlPlane, *command: str) -> subprocess.CompletedProcess[str]:
-    """A command about the cluster, as a user runs it."""
-    options = ("--kubeconfig", str(plane.kubeconfig), "--release-namespace", OWN)
-    return subprocess.run([*PROGRAM, *command, *options], capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_calls(plane: ControlPlane, webhook: Process) -> None:

@@ -105,12 +105,6 @@ def test_calls_per_review(name: str, figures: dict[str, dict[str, int]]) -> None
         )
 
 
-def test_every_run_counts_the_same() -> None:
-    """A figure is of the code, not of the run."""
-    for name, calls in _all_counted():
-        assert counted(PODS[name]) == calls, name
-
-
 def test_figures_are_of_the_pods(figures: dict[str, dict[str, int]]) -> None:
     """No figure is left over, and none is missing."""
     assert list(figures) == list(PODS)

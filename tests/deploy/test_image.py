@@ -3,11 +3,9 @@
 tests/node/test_image.py builds the image itself.
 """
 
-import importlib.util
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,37 +48,6 @@ def test_every_step_is_a_script_and_every_file_is_there() -> None:
     assert all(os.access(path, os.X_OK) for path in IMAGE.glob("*.sh"))
 
 
-@pytest.fixture
-def slim(tmp_path: Path) -> dict[str, str]:
-    """The environment of programs to which the package is what is left of it."""
-    package = importlib.util.find_spec("kubernetes")
-    assert package is not None
-    assert package.origin is not None
-    shutil.copytree(Path(package.origin).parent, tmp_path / "kubernetes", ignore=shutil.ignore_patterns("__pycache__"))
-    before = size(tmp_path)
-    subprocess.run([IMAGE / "slim.sh", tmp_path], check=True)
-    assert size(tmp_path) < before / 20
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
-    where = [sys.executable, "-c", "import importlib.util; print(importlib.util.find_spec('kubernetes').origin)"]
-    assert subprocess.check_output(where, env=environment, text=True).startswith(str(tmp_path))
-    return environment
-
-
-@pytest.mark.long
-def test_nothing_that_is_removed_is_imported(slim: dict[str, str]) -> None:
-    """Without the generated clients, everything is importable."""
-    subprocess.run([sys.executable, IMAGE / "imports.py", "certs", "webhook"], env=slim, check=True)
-
-
-@pytest.mark.long
-def test_nothing_that_is_removed_is_used(slim: dict[str, str]) -> None:
-    """Every kind of access to a cluster works."""
-    tests = ["tests/cluster/test_access.py", "tests/cluster/test_connection.py"]
-    pytest_again = [sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", *tests]
-    done = subprocess.run(pytest_again, env=slim, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-4000:]
-
-
 def test_nothing_is_removed_from_a_package_of_another_shape(tmp_path: Path) -> None:
     """A later version that has its clients elsewhere fails the build, instead of growing the image unseen."""
     for folder in ("client/models", "client/api", "aio"):
@@ -117,11 +84,6 @@ def test_imports_inside_functions_are_tried(
     monkeypatch.delitem(sys.modules, "late", raising=False)
     with pytest.raises(ImportError, match=re.escape(told)):
         run_path(str(IMAGE / "imports.py"))["main"](["late"])
-
-
-def size(folder: Path) -> int:
-    """Return the bytes of all files below a folder."""
-    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir() or path.is_symlink())
 
 
 def test_image_is_run_by_nobody_in_particular() -> None:

@@ -2,11 +2,9 @@
 
 import hashlib
 import io
-import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
@@ -16,8 +14,6 @@ import yaml
 from deploy.generate import versions
 from deploy.release import ReleaseError, archives, chart, documents, image, krew, source
 from deploy.release.__main__ import INSIGHTS, main
-from tests.controlplane import build
-from tests.deploy.krew import krew as krew_program
 from webhook import __version__
 
 from .charts import ROOT
@@ -214,28 +210,3 @@ def test_plugin_is_that_of_the_commit(tmp_path: Path) -> None:
     assert len(manifest["spec"]["shortDescription"]) <= 50
     assert platform["uri"] == "https://downloads.example/v0.2.0/kubectl-vgpu-0.2.0.zip"
     assert platform["sha256"] == hashlib.sha256(archives_made[0]).hexdigest()
-
-
-@pytest.mark.controlplane
-@pytest.mark.long
-def test_krew_installs_the_plugin(tmp_path: Path) -> None:
-    """Krew takes manifest and archive, and `kubectl vgpu` runs the program; without it, it says what to install."""
-    krew.build(PLUGIN, tmp_path, "")
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    environment = {"KREW_ROOT": str(tmp_path / "krew"), "KREW_NO_UPGRADE_CHECK": "1", "HOME": str(tmp_path)}
-    command = [str(krew_program()), "install", f"--manifest={tmp_path / 'vgpu.yaml'}"]
-    archive = tmp_path / "kubectl-vgpu-0.2.0.zip"
-    git = {"PATH": os.environ["PATH"]}
-    done = subprocess.run(
-        [*command, f"--archive={archive}"], env={**environment, **git}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    kubectl = [str(build.find().path("kubectl")), "vgpu", "codes", "VGW303"]
-    path = {"PATH": f"{tmp_path}/krew/bin:{programs}:/usr/bin:/bin"}
-    missing = subprocess.run(kubectl, env={**environment, **path}, capture_output=True, text=True, check=False)
-    assert missing.returncode == 127
-    assert "pipx install vgpu-webhook" in missing.stderr
-    (programs / "vgpu-webhook").symlink_to(shutil.which("vgpu-webhook", path=str(Path(sys.executable).parent)) or "")
-    told = subprocess.run(kubectl, env={**environment, **path}, capture_output=True, text=True, check=True)
-    assert told.stdout.startswith("VGW303: more than any device has")

@@ -3,7 +3,6 @@
 tests/project/test_docs.py shows without a site that links of the pages lead somewhere.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -20,7 +19,6 @@ import pytest
 from deploy.release import documents
 from deploy.release.source import Source
 from deploy.site.__main__ import write_list
-from tests.parts import skip_part
 from webhook import __version__
 
 from .charts import ROOT
@@ -190,34 +188,3 @@ def test_versions_are_beside_each_other(site: Path, pages: dict[Path, Read], tmp
         "0.10.0",
         "0.2.0",
     ]
-
-
-def test_release_has_the_site(released: Path, tmp_path: Path) -> None:
-    """An archive with the version and the list; `--list` lists what was unpacked together."""
-    (tmp_path / "site" / "0.1.0").mkdir(parents=True)
-    (tmp_path / "site" / "0.1.0" / "README.html").touch()
-    unpack(released, tmp_path / "site")
-    assert Read(tmp_path / "site" / "index.html").links == ["0.0.9/README.html"]
-    command = [sys.executable, "-m", "deploy.site", "--list", str(tmp_path / "site")]
-    subprocess.run(command, cwd=ROOT, check=True)
-    assert Read(tmp_path / "site" / "index.html").links == ["0.1.0/README.html", "0.0.9/README.html"]
-
-
-def test_search_needs_no_network(site: Path) -> None:
-    """In a browser without any network, out of a folder: the page that has the words is found."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        skip_part("browser", "chromium is not installed")
-    browser = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000", "--dump-dom"]
-    # No name is found, and nobody is at the proxy; who may also gets a network of its own, without any other process.
-    browser += ["--host-resolver-rules=MAP * ~NOTFOUND", "--proxy-server=127.0.0.1:9"]
-    alone = ["unshare", "--net"] if os.geteuid() == 0 and shutil.which("unshare") else []
-    for version, query, page in (
-        ("0.0.9", "part", "docs/page.html"),
-        (__version__, "break glass", "docs/install.html"),
-        (__version__, "VGW303", "docs/codes.html"),
-    ):
-        command = [*alone, *browser, f"file://{site}/{version}/search.html?q={query}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
-        found = done.stdout.partition('id="search-results"')[2]
-        assert f'<a href="{page}' in found, done.stdout[-3000:] + done.stderr

@@ -1,17 +1,11 @@
 """The release's life on a real node, while pods are created all the time: none is left untreated, and none refused."""
 
-import os
-import signal
-
 import pytest
 
-from tests.controlplane.client import Object
 from tests.deploy.charts import RELEASE
 
-from .load import load, unnoticed
-from .pods import Pods, share
 from .processes import process_of
-from .releases import NAMESPACE, Release
+from .releases import Release
 
 pytestmark = [pytest.mark.node, pytest.mark.once("loss")]
 
@@ -42,71 +36,3 @@ def test_helm_test_passes(release: Release) -> None:
     assert "Phase:          Succeeded" in printed
     for check in ("api-server", "replicas", "registration", "bundle", "shim"):
         assert f"✓ {check}" in printed
-
-
-@pytest.mark.long
-def test_scaled_and_evicted(release: Release) -> None:
-    """From 2 to 5 to 1 to 2, then one replica after the other is evicted, each when the budget allows it."""
-    with unnoticed(release):
-        for replicas in (5, 1, 2):
-            scale = {"spec": {"replicas": replicas}}
-            release.plane.client.patch("apps/v1", "deployments", f"{RELEASE}/scale", scale, NAMESPACE).accepted()
-            release.plane.wait_until(release.rolled_out, f"{replicas} replicas", 120)
-        release.settled()
-        first, second = release.ready()
-        assert evict(release, first) == 201
-        assert evict(release, second) == 429
-        release.plane.wait_until(lambda: evict(release, second) == 201, "second replica evicted", 120)
-        release.settled()
-        assert {first, second}.isdisjoint(release.ready())
-
-
-def evict(release: Release, pod: str) -> int:
-    """As `kubectl drain` does."""
-    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": NAMESPACE}}
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}/eviction"
-    return release.plane.client.call("POST", path, body).status
-
-
-def restarts(release: Release) -> int:
-    """How often the kubelet has started the replicas' containers again."""
-    return sum(status["restartCount"] for pod in release.replicas() for status in pod["status"]["containerStatuses"])
-
-
-@pytest.mark.long
-def test_replica_killed(release: Release) -> None:
-    """The kernel ends a replica with its connections: calls fail until the Service excludes it, as the documentation says.
-
-    No pod is left untreated, the kubelet starts the replica again, and then no call fails any more.
-    """
-    before = restarts(release)
-    with load(release) as pods:
-        release.plane.wait_until(lambda: pods.created > 50, "fifty pods")
-        victim: Object = release.replicas()[0]
-        os.kill(int(process_of(victim, "webhook").name), signal.SIGKILL)
-        release.plane.wait_until(lambda: restarts(release) == before + 1, "started again", 120)
-        release.settled()
-        so_far = pods.created
-        release.plane.wait_until(lambda: pods.created > so_far + 50, "calls that were in flight have ended")
-        refused = len(pods.refused)
-        release.plane.wait_until(lambda: pods.created > so_far + 150, "a hundred more pods")
-    assert pods.untouched == 0
-    assert all("failed calling webhook" in each for each in pods.refused)
-    assert len(pods.refused) == refused
-
-
-@pytest.mark.long
-def test_node_restarted(release: Release, pods: Pods) -> None:
-    """The container runtime and the kubelet are stopped and started: containers live on, and new ones are started again."""
-    cluster = release.plane
-    before = restarts(release), set(release.ready())
-    with unnoticed(release, drain=False) as load_of_pods:
-        cluster.stop_node()
-        so_far = load_of_pods.created
-        cluster.wait_until(lambda: load_of_pods.created > so_far + 50, "pods created without kubelet and containerd")
-        cluster.start_node()
-        release.settled()
-    assert (restarts(release), set(release.ready())) == before
-    pod = pods.create(share())
-    pods.finish(pod)
-    assert pods.printed(pod)[0]["memory"] == 3000

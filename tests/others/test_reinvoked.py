@@ -4,18 +4,16 @@ The pods are those of `tests/keys`: whatever is allowed without another webhook 
 nothing any more when it is called again, and what the other one wrote for its own pod is still there.
 """
 
-import itertools
 import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
 
-from tests.decisions.any_to_any import CONTEXT, POLICY, SOURCES, STANDBY, TARGET, VENDORS, policy_for
+from tests.decisions.any_to_any import CONTEXT, SOURCES, STANDBY, TARGET, VENDORS, policy_for
 from tests.decisions.test_keys import CASES, pod_of
 from tests.depth import few_or_all, one_in, partners
 from tests.naming import each_of
@@ -26,10 +24,9 @@ from webhook.mapping.model.vendor import Vendor
 from webhook.pod import decode_pod
 from webhook.reasons import Finding, Reason
 
-from .hami import Configured, hami
+from .hami import hami
 from .pod import DeniedThereError, Json, StandIn, containers, with_defaults
 from .stand_ins import nobody, stand_ins
-from .volcano import volcano
 
 OVERRIDES = ("oTo", "ToTo", "SoSo", "oSTo", "SToSTo")
 """`o` is ours, `S` the webhook of the pod's own system, `T` that of the target's: with `IfNeeded` a second round follows."""
@@ -274,50 +271,6 @@ def test_whole_card_by_hami(target: str) -> None:
     seen = with_defaults(hami(plain))
     denials = [ours(ordered(pod, None if target == "nvidia" else target)).denial for pod in (seen, by_user)]
     assert denials[0] == denials[1]
-
-
-@few_or_all
-@pytest.mark.parametrize("source", SOURCES)
-def test_bystander_hides_devices(source: str, most: int) -> None:
-    """HAMi's webhook with `overwriteEnv`, where it serves neither: what it hides is shown again, and reported after that."""
-    hiding = partial(hami, configured=Configured(overwrite_env=True))
-    for pod, ours, at_home in itertools.islice(native_pods(source), 4):
-        for target in targets_of(source, ours, at_home, most):
-            if target is None or {source, target} & PLAIN or ours(ordered(pod, target)).denial is not None:
-                continue
-            beside = Beside(ours, source, target, {"H": hiding})
-            for order in ("oHo", "HoHo"):
-                assert beside.fault(ordered(pod, target), order) is None
-
-
-GROUPED = {
-    "nvidia": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000},
-    "koordinator": {"koordinator.sh/gpu.shared": 1, "koordinator.sh/gpu-memory": "4Gi"},
-    "vgpu-manager": {"nvidia.com/vgpu-number": 1, "nvidia.com/vgpu-memory": 3000},
-    "volcano": {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 3000},
-    "kai": {},
-}
-
-
-@each_of("order", ["Vo", "oVo", "VoVo"])
-@each_of("vendor", GROUPED)
-def test_volcano_group_of_another_system(vendor: str, order: str) -> None:
-    """The scheduler that Volcano's webhook sets for a resource group stays, and is reported unless it serves the target."""
-    ours, group = Ours(POLICY), volcano
-    annotations = {"gpu-memory": "3000"} if vendor == "kai" else {}
-    text = json.dumps(pod_of({"limits": GROUPED[vendor], "annotations": annotations}))
-    for number, name in enumerate(order):
-        if name == "V":
-            text = json.dumps(with_defaults(group(json.loads(text))))
-            continue
-        outcome = ours(text)
-        assert outcome.denial is None
-        assert number < 2 or outcome.stored == text or order == "VoVo"
-        scheduler = json.loads(outcome.stored)["spec"]["schedulerName"]
-        if "V" in order[:number]:
-            assert scheduler == "volcano"
-            assert (Reason.SCHEDULER_KEPT.code in outcome.codes) is (vendor != "volcano")
-        text = outcome.stored
 
 
 def pairs(at_home: dict[str, StandIn], away: dict[str, StandIn]) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,7 @@ from tests.depth import few_or_all, partners
 from tests.mapping.vendors import policy as configured
 from tests.naming import each_of, naming
 from tests.yaml_text import load_yaml
-from webhook.admission import Context, Namespace, decide, resolve
+from webhook.admission import Context, Namespace, decide
 from webhook.codes import explanation_of
 from webhook.labels import TARGET, keys_of
 from webhook.mapping.document.problem import MappingError
@@ -110,11 +110,6 @@ def test_parts_of_documents_are_accepted(part: Part) -> None:
     assert any(valid(*each) for each in tried(part))
 
 
-def test_parts_are_found() -> None:
-    """In pages, in messages and in documents."""
-    assert {"vendors.md", "shared-count-without-a-size", "gpushare.yaml"} <= {part.place for part in PARTS}
-
-
 COUNTS: Final = sorted(
     name
     for vendor in POLICY.in_force
@@ -193,26 +188,6 @@ def advice_on_keys(vendor: str, targets: list[str]) -> Iterator[str]:
 def test_advice_on_keys_is_accepted(vendor: str, most: int) -> None:
     """It is, by its own vendor and by every target; or the message says at once what the target denies then."""
     assert not list(advice_on_keys(vendor, partners(vendor, VENDORS, most)))
-
-
-def test_advice_in_vain_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nobody tries what a message says to write."""
-    monkeypatch.setattr(resolve, "followed", lambda denial, *_: denial)
-    assert list(advice_on_keys("aliyun", ["ascend"]))
-
-
-def test_what_is_done_in_vain_is_found() -> None:
-    """Where a message had people request the same in each container, and the next one had them keep one request."""
-    folder = next(each for each in test_cases.FOLDERS if each.name == "containers-need-different-labels")
-    denial = Finding(
-        Reason.CONTAINERS_DISAGREE, "aliyun.com/gpu-count holds for the whole pod: request the same in each"
-    )
-    pod, context, policy = (
-        json.loads(test_cases.pod_in(folder)),
-        test_cases.context_in(folder),
-        test_cases.policy_in(folder),
-    )
-    assert list(in_vain(pod, denial, policy, partial(denial_of, context=context, policy=policy)))
 
 
 def test_keys_in_texts_of_codes_are_read() -> None:

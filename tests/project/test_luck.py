@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from tests.waiting import PATIENCE
 
 TESTS: Final = Path(__file__).parents[1]
@@ -153,51 +151,6 @@ def _names(node: ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr) -> 
 
 def _name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-FINDS: Final = {
-    "a clock is compared": [
-        "def test():\n    began = time.monotonic()\n    assert time.monotonic() - began < 5",
-        "def test():\n    began = process_time()\n    took = process_time() - began\n    assert 0 < took < 5, 'slow'",
-        "def test():\n    times = []\n    times.append(time.perf_counter_ns() - 1)\n    assert min(times) < 0.05",
-        "def seconds(work):\n    return time.time() - 1\ndef test():\n    assert seconds(f) < 2 * seconds(g)",
-        "async def test():\n    before = loop.time()\n    assert not loop.time() - before >= api.slow",
-    ],
-    "sleeps": [
-        "def test():\n    time.sleep(0.5)",
-        "async def test():\n    while not ready():\n        await asyncio.sleep(PAUSE)",
-        "def test(page):\n    page.wait_for_timeout(50)",
-    ],
-    "waits for less than 60 s": [
-        "SHORT: Final = 20.0\nasync def test():\n    await asyncio.wait_for(gone.wait(), SHORT)",
-        "async def test():\n    async with asyncio.timeout(5):\n        pass",
-        "def test():\n    plane.wait_until(ready, 'ready', 5)",
-        "def test():\n    subprocess.run(command, timeout=30)",
-        "async def test():\n    await asyncio.wait(tasks, timeout=0.1)",
-        "def test():\n    assert process.wait(10) == 0",
-        "@pytest.mark.timeout(20)\ndef test():\n    pass",
-    ],
-}
-PASSES: Final = [
-    "def test(clock):\n    clock.now += 5\n    assert clock.now == 5",
-    "async def test():\n    await asyncio.sleep(0)\n    await until(lambda: found)",
-    "def test():\n    mount = Mount(time.monotonic())\n    assert mount.serving == certificate",
-    "def test():\n    while not over.wait(0.01):\n        look()",
-    "pytestmark = [pytest.mark.node, pytest.mark.long]\ndef test():\n    time.sleep(1)",
-    "@pytest.mark.long\nasync def test():\n    await asyncio.sleep(1)",
-]
-
-
-@pytest.mark.parametrize("why, text", [(why, text) for why, texts in FINDS.items() for text in texts])
-def test_each_pattern_is_found(why: str, text: str) -> None:
-    """However it is written."""
-    assert {found for _, found in found_in(text)} == {why}
-
-
-@pytest.mark.parametrize("text", PASSES)
-def test_others_are_not(text: str) -> None:
-    """A clock that is passed in, a wait for an event, a value that a clock only had a part in, and what is not of the gate."""
-    assert found_in(text) == []
 
 
 def test_each_permission_is_needed() -> None:

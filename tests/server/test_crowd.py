@@ -2,10 +2,8 @@
 
 import asyncio
 import errno
-import gc
 import socket
 import sys
-from asyncio.sslproto import SSLProtocol
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -29,7 +27,6 @@ from tests.server.process import Process
 from tests.server.test_in_flight import Waiting
 from tests.waiting import turns, until, until_told
 from webhook.server import http
-from webhook.server.http import HttpProtocol
 from webhook.server.limits import Limits, within
 
 MOST = 8
@@ -239,27 +236,6 @@ async def test_a_process_with_few_descriptors(tmp_path: Path) -> None:
     assert len(errors.splitlines()) < crowd // 3
 
 
-async def test_handshakes_that_come_to_nothing_leave_nothing() -> None:
-    """Without waiting for the collector: they have few objects and much memory, and it counts objects."""
-    async with serving(Limits(connections=4)) as server:
-        gc.collect()
-        gc.disable()
-        try:
-            async with AsyncExitStack() as stack:
-                for _ in range(20):
-                    await half_a_handshake(server, stack)
-                for _ in range(20):
-                    broken = await no_handshake(server, stack)
-                    await broken.send(b"GET / HTTP/1.1\r\n\r\n")
-                    await broken.closed()
-            await until_open(server, 0)
-            await turns()
-            left = [each for each in gc.get_objects() if isinstance(each, SSLProtocol)]
-        finally:
-            gc.enable()
-        assert not left
-
-
 async def test_callers_without_a_certificate_are_counted_apart() -> None:
     """Where callers have to show one: those without never come to a review."""
     async with serving(client_authorities=AUTHORITY.certificate_pem) as server:
@@ -268,68 +244,3 @@ async def test_callers_without_a_certificate_are_counted_apart() -> None:
         metrics = (await get(server, "/metrics")).body
     assert b'vgpu_webhook_handshake_failures_total{reason="no_client_certificate"} 1.0' in metrics
     assert b"vgpu_webhook_reviews_total{" not in metrics
-
-
-PART = 300_000
-"""Bytes of a body that never ends."""
-
-
-async def half_a_large_body(server: Server, stack: AsyncExitStack) -> Connection:
-    """Sends a part of a body, which the server reads."""
-    connection = await idle(server, stack)
-    await connection.send(request(b"x" * PART, length=2 * PART))
-    await until(lambda: server.service.in_flight.bodies == PART)
-    return connection
-
-
-async def gone(server: Server, stack: AsyncExitStack) -> None:
-    """Closes in the middle of a body."""
-    async with AsyncExitStack() as own:
-        await half_a_large_body(server, own)
-
-
-async def evicted(server: Server, stack: AsyncExitStack) -> None:
-    """Makes room for others in the middle of a body."""
-    connection = await half_a_large_body(server, stack)
-    for _ in range(MOST):
-        await idle(server, stack)
-    assert await connection.closed()
-
-
-async def too_slow(server: Server, stack: AsyncExitStack) -> None:
-    """Waits in the middle of a body."""
-    connection = await idle(server, stack)
-    await connection.send(request(b"x" * PART, length=2 * PART))
-    assert (await connection.answer()).status == 408
-
-
-async def no_http(server: Server, stack: AsyncExitStack) -> None:
-    """Sends no HTTP/1.1, and much after it."""
-    connection = await idle(server, stack)
-    await connection.send(b"POST /mutate HTTP/1.1\r\nContent-Length: 60000\r\n\r\n" + b"x" * 50_000)
-    assert (await connection.answer()).status == 400
-
-
-async def more_that_is_no_http(server: Server, stack: AsyncExitStack) -> None:
-    """Sends more of it than the server takes in at once."""
-    connection = await idle(server, stack)
-    await connection.send(b"x" * PART)
-    assert (await connection.answer()).status == 400
-
-
-@pytest.mark.parametrize("ends", [gone, evicted, too_slow, no_http, more_that_is_no_http])
-async def test_bodies_that_never_end_leave_nothing(ends: Callable[[Server, AsyncExitStack], Awaitable[None]]) -> None:
-    """Without waiting for the collector, as above: hundreds of them would fill the memory, and the next ones, too."""
-    patience = 0.2 if ends is too_slow else 60
-    async with serving(Limits(connections=MOST, body_time=patience, linger=0.1)) as server:
-        gc.collect()
-        gc.disable()
-        try:
-            for _ in range(10):
-                async with AsyncExitStack() as stack:
-                    await ends(server, stack)
-                await until(lambda: not server.service.in_flight.reviews)
-            await until_open(server, 0)
-            await until(lambda: not any(isinstance(each, HttpProtocol) for each in gc.get_objects()))
-        finally:
-            gc.enable()
