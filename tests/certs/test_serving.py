@@ -4,18 +4,16 @@ import asyncio
 import datetime as dt
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
-from types import SimpleNamespace
-from typing import Any
+from contextlib import asynccontextmanager
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from certs.serving import Serving
-from certs.x509 import Pair, UnusablePairError, issue, make_ca, pem
+from certs.x509 import Pair, UnusablePairError, issue, make_ca
 from tests.certs.made import intermediate_under, key_pem, root, rsa_leaf, signed
 
 NOW = dt.datetime.now(dt.UTC)
@@ -248,12 +246,7 @@ def test_cas_of_clients_that_are_none() -> None:
             Serving(text)
 
 
-SERVERS = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-CLIENTS = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
-ANY_USE = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE])
 AUTHORITIES = x509.BasicConstraints(ca=True, path_length=None)
-NOTHING_BELOW = x509.BasicConstraints(ca=True, path_length=0)
-NO_AUTHORITY = x509.BasicConstraints(ca=False, path_length=None)
 LOCALHOST = x509.SubjectAlternativeName([x509.DNSName("localhost")])
 ELSEWHERE = x509.AuthorityKeyIdentifier(b"another key", None, None)
 POLICY = x509.CertificatePolicies([x509.PolicyInformation(x509.ObjectIdentifier("1.2.3"), None)])
@@ -262,52 +255,4 @@ SIGNS, HANDSHAKES = (
 )
 ED25519, WEAK = ed25519.Ed25519PrivateKey.generate(), rsa.generate_private_key(65537, 1024)
 
-SOFT = (x509.SubjectAlternativeName, x509.AuthorityKeyIdentifier, x509.ExtendedKeyUsage)
-Extensions = tuple[x509.ExtensionType, ...]
 PLAIN, OF_CA = (LOCALHOST,), (AUTHORITIES,)
-
-
-@pytest.mark.parametrize(
-    "own, ca, between, ca_key, good",
-    [
-        pytest.param(PLAIN, OF_CA, None, None, True, id="no key usage, no key identifiers"),
-        pytest.param(PLAIN, None, None, None, True, id="signed by itself, in the bundle"),
-        pytest.param((*PLAIN, NO_AUTHORITY), None, None, None, True, id="signed by itself, no CA, in the bundle"),
-        pytest.param((*PLAIN, AUTHORITIES, SIGNS), OF_CA, None, None, True, id="a CA itself"),
-        pytest.param(
-            (*PLAIN, ANY_USE, ELSEWHERE), (*OF_CA, SERVERS), None, None, True, id="any use, another identifier"
-        ),
-        pytest.param((*PLAIN, POLICY), OF_CA, None, None, True, id="critical policies"),
-        pytest.param(PLAIN, OF_CA, None, ED25519, True, id="under an Ed25519 key"),
-        pytest.param(PLAIN, OF_CA, None, WEAK, True, id="under a short RSA key"),
-        pytest.param(PLAIN, OF_CA, (NOTHING_BELOW,), None, True, id="through an intermediate"),
-        pytest.param(PLAIN, (AUTHORITIES, HANDSHAKES), None, None, False, id="CA whose key is for other uses"),
-        pytest.param(PLAIN, (AUTHORITIES, CLIENTS), None, None, False, id="CA of clients"),
-        pytest.param(PLAIN, (NO_AUTHORITY,), None, None, False, id="no CA"),
-        pytest.param(PLAIN, OF_CA, (NO_AUTHORITY,), None, False, id="no intermediate"),
-        pytest.param(PLAIN, (NOTHING_BELOW,), (AUTHORITIES,), None, False, id="path too long"),
-    ],
-)
-def test_what_go_accepts_is_served(
-    own: Extensions,
-    ca: Extensions | None,
-    between: Extensions | None,
-    ca_key: ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey | None,
-    good: bool,  # noqa: FBT001
-) -> None:
-    """And what it refuses as a path is not: API servers verify with Go, whose verdicts these are (`crypto/x509` of 1.26)."""
-    since, until = NOW - dt.timedelta(days=1), NOW + dt.timedelta(days=1)
-
-    def certificate(key: Any, by: Any, name: str, extensions: Extensions) -> Any:
-        return signed(key, by, name, until, *((each, not isinstance(each, SOFT)) for each in extensions), since=since)
-
-    key, upper_key, between_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(3))
-    top = SimpleNamespace(key=ca_key or upper_key)
-    top.certificate = None if ca is None else certificate(top.key, None, "top", ca)
-    lower = SimpleNamespace(key=between_key)
-    lower.certificate = None if between is None else certificate(between_key, top, "between", between)
-    chain = [] if between is None else [lower.certificate]
-    leaf = certificate(key, None if ca is None else lower if chain else top, "leaf", own)
-    bundle = [leaf if ca is None else top.certificate]
-    with nullcontext() if good else pytest.raises(UnusablePairError, match="is not signed by a CA of the bundle"):
-        Serving().swap(pem([leaf, *chain]), key_pem(key), NOW, ["localhost"], bundle)

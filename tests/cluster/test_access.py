@@ -276,19 +276,3 @@ async def test_a_ca_that_is_replaced(tmp_path: Path, authority: Pair, monkeypatc
         assert await status(api) == 200
         await api.close()
     assert came == [None]
-
-
-async def test_proxies(tmp_path: Path) -> None:
-    """The kubeconfig's own proxy comes before that of the environment."""
-    environment = {"HTTPS_PROXY": "http://proxy:1"}
-    path = write_kubeconfig(tmp_path / "kubeconfig", "https://api.example:6443", {})
-
-    async def proxy(environment: dict[str, str]) -> str | None:
-        client = await load_access(path, environment)
-        found: str | None = client.rest_client.proxy
-        return found
-
-    assert await proxy(environment) == "http://proxy:1"
-    assert await proxy(environment | {"NO_PROXY": "api.example"}) is None
-    write_kubeconfig(path, "https://api.example:6443", {}, **{"proxy-url": "http://own:2"})
-    assert await proxy(environment) == "http://own:2"

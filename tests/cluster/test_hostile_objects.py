@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from certs.serving import Serving
 from tests.captured_log import CapturedLog
 from tests.waiting import alongside, until
-from webhook.cli.manifests.preview import pods_of
 from webhook.cluster.claims import GROUP, RESOURCE, ClaimTemplates, RefusedError
 from webhook.cluster.client import Answer, OversizeError, UnreadableError, list_objects, read_object
 from webhook.cluster.events import EventQueue, OwnerEvents, WorkloadEvent
@@ -245,30 +244,6 @@ async def test_lists_of_commands(how: str) -> None:
     else:
         with pytest.raises(UnreadableError):
             await read_object(api, "/one", Item)
-
-
-@pytest.mark.parametrize("how", sorted(HOSTILE))
-async def test_a_preview_of_hostile_workloads(how: str) -> None:
-    """Each is judged, or named; so are the namespaces."""
-    template = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}
-    plain = json.dumps(stored("plain", spec={"template": template})).encode()
-    odd = hostile(how, spec={"template": template})
-    owned = plain.replace(b'"plain"', b'"owned"').replace(b'"labels": {}', b'"ownerReferences": [1]')
-    api = FakeApi(
-        {
-            "/api/v1/namespaces": Answer(200, listed(hostile(how, "team", ""), PLAIN)),
-            "/apis": {"groups": []},
-            "/apis/apps/v1/deployments": Answer(200, listed(odd, owned, plain)),
-        },
-        otherwise=403,
-    )
-    (pods,), unread = await pods_of(api, [POLICY], None)
-    judged = {each.workload for each in pods}
-    assert "deployment/plain" in judged
-    assert "deployments team/owned could not be judged: AttributeError" in unread
-    about = [line for line in unread if "team/odd" in line or line.startswith("namespaces team:")]
-    assert len(about) == 2 or how in UNHARMED | {"labels of another type", "numbers as labels"}
-    assert "deployment/odd" in judged or about
 
 
 async def test_the_record_of_last_good_documents() -> None:

@@ -124,6 +124,18 @@ async def test_an_event_is_written_once() -> None:
     assert len(api.objects) == 1
 
 
+def test_events_that_wait_are_bounded() -> None:
+    """While the API server is away: the namespace that has the most loses its oldest."""
+    queue = EventQueue(FakeApi(), CapturedLog().log)
+    queue.put(Subject("v1", "Other", "quiet", "name", "uid"), "Bad", "why")
+    for number in range(3000):
+        queue.put(Subject("v1", "Other", "loud", str(number), "uid"), "Bad", "m" * MAX_MESSAGE)
+    names = [key[:3] for key in queue._waiting.values]  # noqa: SLF001
+    assert len(names) < 1500
+    assert names[0] == ("Other", "quiet", "name")
+    assert names[-1] == ("Other", "loud", "2999")
+
+
 async def test_events_of_what_has_no_namespace() -> None:
     """They are in `default`, and long texts are cut."""
     api = FakeApi()

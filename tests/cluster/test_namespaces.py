@@ -10,6 +10,7 @@ import structlog
 
 from tests.waiting import PATIENCE, turns
 from webhook.admission.decision import Namespace
+from webhook.cluster import namespaces as module
 from webhook.cluster.client import Answer, StatusError, UnreachableError, UnreadableError
 from webhook.cluster.namespaces import FETCH_SECONDS, Namespaces
 
@@ -188,3 +189,16 @@ async def test_memory_of_what_was_fetched_is_bounded() -> None:
         await namespaces.fetch(f"n{number}")
         clock.now += 0.1
     assert len(namespaces._requests._answered) <= 11  # noqa: SLF001
+
+
+async def test_what_is_stored_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels of any length, now and before: of many namespaces some are requested, as if they were not known."""
+    monkeypatch.setattr(module, "MAX_STORED", 50_000)
+    monkeypatch.setattr(module, "MAX_REPLACED", 50_000)
+    _, _, namespaces = made()
+    stored = namespaces.reflector
+    for number in range(40):
+        for name in (f"n{number}", "changing"):
+            stored._store(name, Namespace(name, {f"{each}": f"{number:04}{'x' * 100}" for each in range(20)}, {}))  # noqa: SLF001
+    assert 5 < len(stored.objects) < 30
+    assert 5 < len(namespaces.replaced("changing", 0.0)) < 30

@@ -27,7 +27,7 @@ from webhook.cluster.registration.wanted import (
     registration,
     wanted_by,
 )
-from webhook.cluster.registration.writer import LEAD, RegistrationMatter, RegistrationNotice, Writer
+from webhook.cluster.registration.writer import LEAD, Writer
 from webhook.mapping.document.settings import SUBJECTS
 from webhook.mapping.load import load_policy
 
@@ -224,57 +224,6 @@ async def test_the_two_configurations_change_in_order() -> None:
     clock.now += 60
     assert await names() == [["b", "c"], ["b", "c"]]
     assert not any(second.repairs.values())
-
-
-async def test_repairs_are_paced_before_pods_are_judged_too() -> None:
-    """Who undoes what is written waits longer and longer, as at any other time."""
-    api, clock = Keeping(VALIDATING), Clock()
-    mutating = Writer(Keeping(), SITE, replace(WANT, kind=MUTATING), lambda _: None, clock=clock)
-    writer = Writer(api, SITE, WANT, lambda _: None, clock=clock, follows=mutating)
-    await mutating.reconcile()
-    await writer.reconcile()
-    writes = api.writes
-    for _ in range(9):
-        api.change(lambda found: found["webhooks"][0].update(objectSelector={"matchLabels": {"x": "y"}}))
-        await writer.reconcile()
-    assert PODS not in str(api.stored)
-    assert api.writes == writes + 1
-    assert sum(writer.repairs.values()) == 1
-
-
-@pytest.mark.parametrize("namespaces", ["aa", "ab"], ids=["replicas", "installations"])
-async def test_only_one_of_two_judges(namespaces: str) -> None:
-    """Each takes over after a while without change, in turns; the one that remains has its way, as after an upgrade."""
-    api, clock = Keeping(VALIDATING), Clock()
-    reports: list[RegistrationNotice] = []
-    first, second = (
-        Writer(
-            api,
-            Site(ServiceReference(namespace, "webhook"), b"", namespace),
-            replace(WANT, digest=digit * 12, subjects=frozenset(subjects)),
-            reports.append,
-            clock=clock,
-        )
-        for namespace, digit, subjects in zip(namespaces, "01", ((), {"pods"}), strict=True)
-    )
-
-    async def judging(*those: Writer) -> list[bool]:
-        found: list[bool] = []
-        for _ in range(200):
-            for each in those:
-                await each.reconcile()
-            found.append(PODS in str(api.stored))
-            clock.now += 3
-        return found
-
-    turns = await judging(first, second)
-    assert turns[:20] == [True] * 20
-    assert 0 < turns.count(False) < 200
-    assert api.writes < 40
-    await judging(first)
-    assert PODS not in str(api.stored)
-    assert (await judging(second))[-1]
-    assert RegistrationMatter.FAILING_OPEN in {each.matter for each in reports}
 
 
 def test_both_are_kinds_of_one_table() -> None:

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -131,34 +130,6 @@ def test_crash_half_way_harms_nothing(node: Node, tmp_path: Path, step: str) -> 
     assert node.library.read_bytes() == (node.images / "v2" / "libvgpu.so.v2").read_bytes()
 
 
-def test_leftovers_are_cleared_away_when_they_are_old(node: Node) -> None:
-    """An unfinished copy may be somebody's who is at it: it goes after an hour."""
-    node.run("v1")
-    fresh, old, foreign = (node.target / name for name in (".unfinished.a.1", ".unfinished.b.2", "notes"))
-    for path in (fresh, old, foreign):
-        path.write_text("half")
-    for path in (old, foreign):
-        os.utime(path, (time.time() - 7200,) * 2)
-    node.run("v2")
-    assert fresh.exists()
-    assert not old.exists()
-    assert foreign.exists()
-
-
-def test_full_disk_leaves_everything_as_it_was(node: Node, tmp_path: Path) -> None:
-    """A partial copy is removed, and reported."""
-    node.run("v1")
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    (tools / "cp").write_text('#!/bin/sh\nfor last; do :; done\nprintf half > "$last"\nexit 1\n')
-    (tools / "cp").chmod(0o755)
-    failed = node.run("v2", PATH=f"{tools}:{os.defpath}")
-    assert failed.returncode == 1
-    assert "cannot be written" in failed.stderr
-    assert node.names() == {"libvgpu.so", "libvgpu.so.v1", "VERSION"}
-    assert node.library.read_bytes()[:4] == b"v1v1"
-
-
 def test_many_at_once_end_with_one_whole_library(node: Node) -> None:
     """Two versions, ten installers, one reader: every read is one of the versions, whole, from first to last."""
     wholes = {(node.images / version / f"libvgpu.so.{version}").read_bytes() for version in ("v1", "v2")}
@@ -173,16 +144,6 @@ def test_many_at_once_end_with_one_whole_library(node: Node) -> None:
     assert [run.result().returncode for run in runs] == [0] * 10
     assert node.library.read_bytes() in wholes
     assert not [name for name in node.names() if name.startswith(".")]
-
-
-def test_copies_that_vanish_while_they_are_looked_for(node: Node, tmp_path: Path) -> None:
-    """`find` fails if another installer renames its unfinished copy meanwhile; that is no reason to fail."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    (programs / "find").write_text("#!/bin/sh\nexit 1\n")
-    (programs / "find").chmod(0o755)
-    assert node.run("v1", PATH=f"{programs}:{os.defpath}").returncode == 0
-    assert node.names() == {"libvgpu.so", "libvgpu.so.v1", "VERSION"}
 
 
 def test_keeps_it_there_until_it_is_stopped(node: Node, tmp_path: Path) -> None:

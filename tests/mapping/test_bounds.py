@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from cProfile import Profile
 from typing import Any
 
 import pytest
 
-from tests.cluster.config_maps import mapping, outcome, vendor
+from tests.cluster.config_maps import vendor
 from tests.mapping.vendors import ACME, problems
 from tests.mapping.vendors import vendor as made_of
 from tests.naming import each_of
@@ -15,7 +14,7 @@ from webhook.cli.commands.schema import mapping_json_schema
 from webhook.mapping.document.problem import MappingError, Problems
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
-from webhook.mapping.load import build_policy, builtin
+from webhook.mapping.load import build_policy
 from webhook.mapping.model.compiling import compile_vendor
 from webhook.mapping.model.vendor import Vendor as Schema
 from webhook.mapping.requests.probes import combinations
@@ -112,49 +111,6 @@ def document() -> dict[str, Any]:
 
 NUMBERS = [f"{n * 10}..{n * 10 + 7} by 3" for n in range(64)]
 MEANT: dict[str, Any] = {"absent": {"devices": 1, "memory": "all", "cores": "unlimited"}}
-WORST: dict[str, dict[str, Any]] = {
-    "words with forms": {
-        "keys": {f"w{n}": {"resource": f"w.example/w{n}", "is": "devices", "values": NUMBERS} for n in range(32)},
-        "forms": [{"name": f"f{n}", "when": {f"w{n % 32}": n + 1}, **MEANT} for n in range(64)],
-    },
-    "words that say nothing": {
-        "keys": {f"w{n}": {"resource": f"w.example/w{n}", "is": "other"} for n in range(32)},
-        "variables": {f"v{n}": {"values": [f"x{m}" for m in range(512)]} for n in range(32)},
-        "forms": [{"name": f"f{n}", "devices": 1, "memory": "all", "cores": "unlimited"} for n in range(64)],
-    },
-    "rows": {
-        "variables": {"v": {"rows": {f"x{n}": {"memory": "1Gi", "values": {"gpu": NUMBERS}} for n in range(512)}}},
-        "keys": {"gpu": {"resource": "w.example/{v}", "is": "devices"}},
-        "forms": [{"name": f"f{n}", "when": {"gpu": n + 1}, **MEANT} for n in range(64)],
-    },
-    "guard": {"guard": [{"env": [f"A{n}*B{m}*C*D*E*" for m in range(32)], "unless": ["x"]} for n in range(64)]},
-    "marks": {what: [f"w.example/{n}" for n in range(250)] for what in ("owned", "hints", "known")},
-    "unknown keys": {f"key{n}": 1 for n in range(30_000)},
-    "mistakes": {"keys": {f"w{n}": {"a": 1, "b": [], "is": "x"} for n in range(5000)}},
-    "expressions": {
-        "variables": {"v": {"values": "[a-z]{300}"}},
-        "keys": {
-            f"w{k}": {"resource": [f"w.example/{{v}}-{n}-{k}" for n in range(32)], "is": "devices"} for k in range(32)
-        },
-    },
-}
-
-SLOW = {"rows", "words with forms"}
-"""Three seconds each."""
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] if name in SLOW else []) for name in WORST]
-)
-def test_work_is_bounded(name: str) -> None:
-    """Calls of functions, whatever the machine: a document of the greatest size that is looked at."""
-    text = json.dumps({**document(), **WORST[name]})
-    builtin()
-    outcome()
-    with Profile(builtins=False) as calls:
-        found = outcome(mapping("worst", text))
-    assert found.verdicts
-    assert sum(each.callcount for each in calls.getstats()) < 8_000_000
 
 
 def test_the_probes_of_many_forms() -> None:

@@ -143,60 +143,6 @@ def selected(page: Page) -> str:
     return text
 
 
-def test_colors(page: Page) -> None:
-    """Comments, keys, texts and other values differ; together they are what is written."""
-    line = """- "a b": {c.d/e: 'it # is', f: [-1.5, true, x1]} # why: not"""
-    text_of(page, "Manifest").fill(f"{line}\n  url: http://x:1#y\n")
-    first, second = row(page, 1).locator("code"), row(page, 2).locator("code")
-    expect(first).to_have_text(line)
-    parts = {kind: first.locator(f".{kind}").all_text_contents() for kind in ("comment", "key", "text", "value")}
-    assert parts == {
-        "comment": ["# why: not"],
-        "key": ['"a b"', "c.d/e", "f"],
-        "text": ["'it # is'"],
-        "value": ["-1.5", "true"],
-    }
-    expect(second).to_have_text("  url: http://x:1#y")
-    assert second.locator("span").all_text_contents() == ["url"]
-
-
-PLACES = """() => {
-  const field = document.getElementById("manifest");
-  const code = getComputedStyle(document.querySelector("#panel-manifest code"));
-  const style = getComputedStyle(field);
-  const same = ["fontFamily", "fontSize", "lineHeight", "letterSpacing", "tabSize", "whiteSpace"];
-  const { x, y } = field.getBoundingClientRect();
-  const [top, left, height] = [style.paddingTop, style.paddingLeft, style.lineHeight].map(parseFloat);
-  const rows = [...field.previousElementSibling.children].map((row) => {
-    const text = row.firstChild.getBoundingClientRect();
-    const line = Number(row.dataset.line);
-    const down = text.y - (y + top + (line - 1) * height - field.scrollTop);
-    return { line, down, aside: text.x - (x + left - field.scrollLeft), width: text.width };
-  });
-  const wide = Math.max(...rows.map(({ width }) => width)) - (field.scrollWidth - left);
-  return { rows, wide, differ: same.filter((name) => code[name] !== style[name]) };
-}"""
-"""The lines behind the manifest: how far they are from where the field has the same ones, in pixels."""
-
-
-def test_lines_stay_behind_the_text(page: Page) -> None:
-    """With their numbers, also in a text of many and long lines that was scrolled; and no more of them than are shown."""
-    manifest = text_of(page, "Manifest")
-    text = "\n".join(f"a{line}: {'größer ☃ ' * (line % 50)}\t# {line}" for line in range(1, 1001))
-    manifest.evaluate("(field, text) => { field.value = text; field.dispatchEvent(new Event('input')) }", text)
-    places: dict[str, Any] = {}
-    for script in ("field.scrollTop = 0", "field.scrollTop = 9_001", "field.scrollTo(300, field.scrollHeight)"):
-        manifest.evaluate(f"field => {{ {script} }}")
-        page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        places = page.evaluate(PLACES)
-        assert places["differ"] == []
-        assert [each for each in places["rows"] if abs(each["down"]) >= 1 or abs(each["aside"]) >= 1] == []
-        assert len(places["rows"]) < 60
-    assert places["rows"][-1]["line"] == 1000
-    assert abs(places["wide"]) < 2
-    expect(row(page, 1000).locator("code")).to_have_text("a1000: \t# 1000")
-
-
 def test_findings_are_at_their_lines(page: Page) -> None:
     """In the text and in the result, which leads there, also with keys alone."""
     comments = "# a\n" * 100
@@ -215,16 +161,6 @@ def test_findings_are_at_their_lines(page: Page) -> None:
     page.get_by_role("tab", name="Settings").click()
     text_of(page, "Settings").fill("\nbareDevices: maybe\n")
     expect(row(page, 2, "settings")).to_have_class("error")
-
-
-def test_the_status_is_folded(page: Page) -> None:
-    """It is for programs; a key opens it."""
-    status = page.locator(".diff details")
-    expect(status).to_have_count(1)
-    assert '"policy":' not in page.locator(".diff").inner_text()
-    status.locator("summary").focus()
-    page.keyboard.press("Enter")
-    assert '"policy":' in page.locator(".diff").inner_text()
 
 
 def test_mistakes(page: Page) -> None:
@@ -306,22 +242,6 @@ def test_accessible(page: Page, scheme: Any) -> None:
     assert violations(page) == []
     page.get_by_role("tab", name="Namespace").click()
     page.get_by_text("Labels and annotations of namespaces").click()
-    assert violations(page) == []
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_contrast_of_the_lines(page: Page, scheme: Any) -> None:
-    """What is behind the text is as readable as the rest: axe-core sees it if nothing is above or beside it."""
-    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-    text_of(page, "Manifest").fill(
-        f"# why\na: 'text'\nb: 1000\n---\n{POD.format(key='nvidia.com/gpumemory', number=3000)}"
-    )
-    expect(page.locator("#panel-manifest .error").first).to_be_visible()
-    sheet = ".editor div::before, .editor div::after { content: none !important } textarea { visibility: hidden }"
-    page.evaluate(
-        f"document.adoptedStyleSheets[0] = new CSSStyleSheet(); document.adoptedStyleSheets[0].replaceSync('{sheet}')"
-    )
-    page.locator(".editor pre").evaluate_all("all => all.forEach((each) => each.removeAttribute('aria-hidden'))")
     assert violations(page) == []
 
 

@@ -3,10 +3,8 @@
 import asyncio
 import errno
 import socket
-import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +21,6 @@ from tests.server.harness import (
     review,
     serving,
 )
-from tests.server.process import Process
 from tests.server.test_in_flight import Waiting
 from tests.waiting import turns, until, until_told
 from webhook.server import http
@@ -203,37 +200,6 @@ def test_connections_fit_the_descriptors() -> None:
     for descriptors in (64, 256, 600):
         limits = within(Limits(), descriptors)
         assert 0 < limits.connections + limits.plain_connections <= descriptors - min(128, descriptors // 2)
-
-
-async def test_a_process_with_few_descriptors(tmp_path: Path) -> None:
-    """It takes all that it may have, and a crowd beyond that uses none up, stops neither probes nor reviews, and is quiet.
-
-    However long anything takes: connections are accepted in their order, so before the review all of the crowd was; and the
-    log is held against their number.
-    """
-    limited = 'ulimit -Sn 64 && ulimit -Hn 100 && exec "$@"'
-    command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--state-dir", str(tmp_path)]
-    process = await asyncio.create_subprocess_exec(
-        *("sh", "-c", limited, "sh", *command, "--listen", "127.0.0.1:0", "--plain-listen", "127.0.0.1:0"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    try:
-        server = Process(process, (await process.stdout.readline()).decode())
-        crowd = 150
-        async with AsyncExitStack() as stack:
-            for _ in range(crowd):
-                await stack.enter_async_context(connected(server.mutate))
-            assert (await server.call()).status == 200
-            assert (await server.get("/healthz")).status == 200
-            metrics = (await server.get("/metrics")).body
-            assert b'vgpu_webhook_connections_max{listener="reviews"} 38.0' in metrics
-    finally:
-        process.kill()
-        _, errors = await process.communicate()
-    assert b"no_connection_accepted" not in errors
-    assert len(errors.splitlines()) < crowd // 3
 
 
 async def test_callers_without_a_certificate_are_counted_apart() -> None:
