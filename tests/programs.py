@@ -1,6 +1,6 @@
 """``python -m tests.programs`` builds the Go programs that tests on a control plane need, so that no test waits for it.
 
-``--all`` builds also what only long tests need: the other Helm, promtool, the reader of Grafana's schema.
+``--all`` builds also what only long tests need: the other Helm and promtool.
 """
 
 import sys
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.controlplane import build
-from tests.deploy.grafana import dashboard_schema
 from tests.deploy.helm import VERSIONS, Helm, renderer
 from tests.deploy.promtool import promtool
 from tests.go_program import BinariesMissingError
@@ -22,7 +21,7 @@ def programs(*, every: bool) -> Iterator[Callable[[], Path]]:
     yield renderer
     if every:
         yield from (Helm(version).program for version in VERSIONS[1:])
-        yield from (promtool, dashboard_schema)
+        yield promtool
 
 
 def main() -> None:
