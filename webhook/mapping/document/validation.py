@@ -110,12 +110,12 @@ def _remove(data: dict[str, Any], path: FieldPath) -> None:
 def follows_from(problem: Problem, removed: Collection[FieldPath]) -> bool:
     """Return whether a problem may exist only because a part was removed: it is near, or names, that part."""
     path = problem.path
-    for cause in map(_without_index, removed):
+    for cause in filter(None, map(_without_index, removed)):
         parent = cause[:-1]
         beside = path[len(parent) : -1]  # what is deeper stands there, whatever is missing beside it
         if parent and path[: len(parent)] == parent and (not beside or cause[-1] in path):
             return True
-        named = cause and any(f"{quote}{cause[-1]}{quote}" in problem.message for quote in "'`")
+        named = any(f"{quote}{cause[-1]}{quote}" in problem.message for quote in "'`")
         if named or (path[1:] and cause[: len(path)] == path):
             return True
     return False

@@ -83,15 +83,12 @@ def _derived(vendor: Vendor) -> dict[str, Any]:
     """What follows from the compiled keys, variables and forms."""
     by_dimension = in_dimensions(vendor.keys.values())
     expressed = {name for name, found in by_dimension.items() if found} | _implied(vendor)
-    borrowed = [key for key in vendor.keys.values() if key.place == "borrowed"]
     return {
         "by_dimension": {name: tuple(key.name for key in found) for name, found in by_dimension.items()},
         "expressed": frozenset(expressed),
         "system": vendor.served_by or next((source.system for source in vendor.sources), vendor.name),
         "unreported": frozenset(name for name, key in vendor.keys.items() if key.unreported is not None),
-        # Which resource names of others have a meaning beside the vendor's own, and whether it has none.
-        "borrowed": {name.text: key for key in borrowed for name in key.spellings},
-        "annotation_keys": not any(key.of_container and key.place != "borrowed" for key in vendor.keys.values()),
+        **_of_others(vendor.keys.values()),
     }
 
 
@@ -101,6 +98,13 @@ def _implied(vendor: Vendor) -> set[Dimension]:
     amounts: list[Dimension] = ["memory", "cores"]
     implied = {name for name in amounts if any(getattr(row, name) is not None for row in rows)}
     return implied | ({"devices"} if any(isinstance(form.devices, Derived) for form in vendor.forms) else set())
+
+
+def _of_others(keys: Collection[Key]) -> dict[str, Any]:
+    """Which resource names of others have a meaning beside the vendor's own, and whether it has none."""
+    borrowed = [key for key in keys if key.place == "borrowed"]
+    own = any(key.of_container and key.place != "borrowed" for key in keys)
+    return {"annotation_keys": not own, "borrowed": {name.text: key for key in borrowed for name in key.spellings}}
 
 
 def _owned(document: Vendor, problems: Problems) -> Owned:

@@ -150,10 +150,7 @@ class Nearness:
         self._prefixes = tuple(sorted(prefixes))
         self._resources = _Keys(itertools.chain.from_iterable(of_resources.values()))
         self._metadata = _Keys(name for vendor in vendors for name in _local_names(vendor, "label", "annotation"))
-        hints = [Template(hint).glob for vendor in vendors for hint in vendor.all_hints]
-        listed = [hint.rpartition("/") for hint in hints if "*" not in hint]
-        self._hints = _Keys((domain, _LocalName(local)) for domain, _, local in listed)
-        self._hint_patterns = NameSet.of(hint for hint in hints if "*" in hint)
+        self._hints, self._hint_patterns = _hints_of(vendors)
         # Resource names of other systems.
         self.known = NameSet.of(itertools.chain.from_iterable(map(known_resources, vendors)))
         told = itertools.chain.from_iterable(map(advised_names, vendors))
@@ -275,6 +272,14 @@ class Nearness:
                 return NearMiss(f"{domain}/{meant.local}", sure or distance(local, meant.local, 1) == 1)
             return NearMiss(meant.template.text, sure, meant.choices)
         return None
+
+
+def _hints_of(vendors: Iterable[Vendor]) -> tuple[_Keys, NameSet]:
+    """Return the hints that can be listed, and patterns of the others."""
+    hints = [Template(hint).glob for vendor in vendors for hint in vendor.all_hints]
+    listed = [hint.rpartition("/") for hint in hints if "*" not in hint]
+    patterns = NameSet.of(hint for hint in hints if "*" in hint)
+    return _Keys((domain, _LocalName(local)) for domain, _, local in listed), patterns
 
 
 def _around(text: str) -> tuple[str, str]:
