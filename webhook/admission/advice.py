@@ -59,11 +59,15 @@ def _of_bare_count(settled: Settled, size: str | None, intent: Intent) -> str:
             choices = [f"{spelled_in(container, keys[whole.key_name])}: {whole.text} for a whole device"]
     choices += [] if size is None else [f"{size} for another size"]
     choices[:1] = [f"set {choice}" for choice in choices[:1]]
-    left = container.plain and not intent.chosen
-    if not settled.translated or left or _expresses_whole(intent.target, intent.policy):
+    if not settled.translated or _permits_whole(intent):
         choices.append(f"{'or ' if choices else ''}annotate the namespace {labels.BARE_DEVICES}: whole")
     assumed = " (share is assumed)" if intent.overrides.bare.origin is None else ""
     return f"{assumed}; {', '.join(choices)}" if choices else assumed
+
+
+def _permits_whole(intent: Intent) -> bool:
+    """Whether a count alone would be permitted if it meant whole devices: many targets cannot express them."""
+    return (intent.container.plain and not intent.chosen) or _expresses_whole(intent.target, intent.policy)
 
 
 def or_whole(plan: Plan, vendor: Vendor) -> str:
@@ -234,14 +238,20 @@ def followed(denial: Finding, keys: PodKeys, denied_for: Callable[[PodKeys], Fin
         for choices in (denial.named, denial.instead[:MAX_FOLLOWED])
     )
     permitted = [choice for choice, again in instead if again is None]
-    tried = [again for _, again in (named if permitted else [*named, *instead]) if again is not None]
-    next_ = next((each for each in tried if each.container in {None, denial.container}), None)
-    if next_ is None or (next_.reason, next_.field) == (denial.reason, denial.field):
+    next_ = _next(denial, [*named, *instead] if not permitted else named)
+    if next_ is None:
         return denial
     # The denied ones, each with what may then be written.
-    continued = [(*choice, *more) for choice, again in instead if again is not None for more in again.instead]
+    continued = [(*choice, *more) for choice, again in instead for more in (again.instead if again else ())]
     choices = (*permitted, *denial.instead[MAX_FOLLOWED:], *continued)
     return replace(denial, message=f"{denial.message}; even then, {next_.message}", instead=choices)
+
+
+def _next(denial: Finding, tried: Iterable[tuple[object, Finding | None]]) -> Finding | None:
+    """The first denial of what was tried that says more of the container than the one before."""
+    found = next((each for _, each in tried if each and each.container in {None, denial.container}), None)
+    same = found is None or (found.reason, found.field) == (denial.reason, denial.field)
+    return None if same else found
 
 
 def _keys_with(keys: PodKeys, container: str | None, choice: Mapping[str, Number | None]) -> PodKeys:

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 
 from webhook.admission.survey import Claimed, ContainerKeys, PodKeys
-from webhook.mapping.model.keys import CONTAINER, Key
+from webhook.mapping.model.keys import CONTAINER, Binding, Key
 from webhook.mapping.model.names import Owner
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -103,9 +103,9 @@ class ContainerRequest(msgspec.Struct):
     def add(self, owner: Owner, name: str, text: str, number: Number) -> None:
         """Add a key of `vendor`; what 0 means is known only when all of them are added."""
         key = self.vendor.keys[owner.key_name]
-        binding = tuple([pair for pair in owner.binding if pair[0] != CONTAINER]) if owner.binding else ()
+        binding = _without_container(owner.binding) if owner.binding else ()
         entry = KeyValue(key.name, name, text, number, binding)
-        present = self.key_values.get(key.name) or (self.zero.get(key.name) if self.zero else None)
+        present = self.key_values.get(key.name) or self.zero.get(key.name)
         if present is not None and key.place == "nodeSelector":
             return  # one of several node selector keys is enough
         if type(number) is not int or not 0 <= number <= MAX_DEVICES:
@@ -220,6 +220,11 @@ class ContainerRequest(msgspec.Struct):
         )
 
 
+def _without_container(binding: Binding) -> Binding:
+    """The variables of a name without the container that it is for."""
+    return tuple([pair for pair in binding if pair[0] != CONTAINER])
+
+
 def _requesting(by_vendor: Collection[ContainerRequest]) -> ContainerRequest | None:
     """The container in the keys in which it requests; None if it requests no device (``devices: 0`` alone).
 
@@ -324,7 +329,7 @@ class _Requests(msgspec.Struct):
     def add_pod_keys(self) -> None:
         """Add the keys of the pod to the containers that they apply to; a container may request by them alone."""
         self.named = {container.name: position for position, container in enumerate(self.keys.containers)}
-        self.regular = [container.name for container in self.keys.containers if not container.init]
+        self.regular = self.keys.regular
         by_vendor = self._pod_entries()
         vendors = self.policy.vendors
         applies_to = {name: self._positions(vendors[name], entries) for name, entries in by_vendor.items()}
@@ -490,10 +495,14 @@ def _number(container: ContainerRequest, key: Key, name: str, text: str) -> Numb
     if (_DECIMAL if decimal else _WHOLE).fullmatch(text) is not None:
         return Fraction(text) if decimal else int(text)
     meant = None if decimal else _meant(key, text)
-    kind = "decimal number: write one such as 0.5" if decimal else "whole number: write digits only"
-    if meant is not None and key.unit is not None:
-        kind = f"whole number: write {meant}, for 1 is {bytes_text(key.unit)}"
+    kind = "decimal number: write one such as 0.5" if decimal else _whole_number(key, meant)
     raise container.deny(Reason.BAD_QUANTITY, f"{name}: {text!r} is not a {kind}", instead=instead_of(name, meant))
+
+
+def _whole_number(key: Key, meant: int | None) -> str:
+    if meant is None or key.unit is None:
+        return "whole number: write digits only"
+    return f"whole number: write {meant}, for 1 is {bytes_text(key.unit)}"
 
 
 def _count(container: ContainerRequest, key: Key, name: str, text: str) -> int:

@@ -58,11 +58,15 @@ def _other_unit(container: ContainerRequest) -> str:
     keys = container.vendor.keys
     if any(keys[name].sized for name in container.key_values):
         return ""
-    sizes = [key for key in keys.values() if key.sized and key.place == "resource" and key.unit]
-    entries = [KeyValue(key.name, key.spelled({}), "1", 1) for key in sizes]
-    forms = [(entry.key, form_of(container.vendor, {entry.key_name: entry})) for entry in entries]
-    alone = [name for name, form in forms if "{" not in name and form is not None and form.reads]
-    return f": if memory was meant, write {alone[0]}" if alone else ""
+    sizes = (key for key in keys.values() if key.sized and key.place == "resource" and key.unit)
+    named = next((name for key in sizes if _reads_alone(container.vendor, key, name := key.spelled({}))), None)
+    return "" if named is None else f": if memory was meant, write {named}"
+
+
+def _reads_alone(vendor: Vendor, key: Key, name: str) -> bool:
+    """Whether a vendor reads a key alone, under a name without variables."""
+    form = None if "{" in name else form_of(vendor, {key.name: KeyValue(key.name, name, "1", 1)})
+    return form is not None and form.reads
 
 
 def report_zero(container: ContainerRequest, request: Request) -> Finding | None:
@@ -101,9 +105,9 @@ def _sized_by(container: ContainerRequest, reading: Reading) -> tuple[Key, KeyVa
 def report_memory(container: ContainerRequest, target: Vendor, reading: Reading, policy: Policy) -> Finding | None:
     """Report more memory per device than any that is sold has."""
     memory, largest = reading.request.memory, policy.largest_devices.get(target.family)
-    if not isinstance(memory, Size) or memory.bytes <= (largest or policy.largest_sold[target.family]):
-        return None
     most = largest or policy.largest_sold[target.family]
+    if not isinstance(memory, Size) or memory.bytes <= most:
+        return None
     has = f"{'the largest device has' if largest else 'none that is sold has more than'} {bytes_text(most)}"
     message = f"memory {memory} per device: {has}"
     sized = _sized_by(container, reading)

@@ -313,9 +313,7 @@ def _settled(intent: Intent, namespace: _Namespace) -> Settled:
     defaults = defaults_for(source, target, namespace)
     if intent.whole_by_count:
         defaults = defaults_of_whole(defaults, intent.overrides.bare, source, home=intent.home)
-    others: list[Dimension] = []
-    if namespace:
-        others = [name for name, default in namespace.items() if default and defaults.get(name) is not default]
+    others = _set_aside(namespace, defaults) if namespace else ()
     counted = _perhaps_counted(container, target)
     default_count = defaults.pop("devices", None) if counted is not None else None
     reading = read(source, container.key_values, defaults, policy.largest_card, container.name, home=intent.home)
@@ -334,6 +332,11 @@ def _settled(intent: Intent, namespace: _Namespace) -> Settled:
     return settled
 
 
+def _set_aside(namespace: _Namespace, defaults: Mapping[Dimension, Default]) -> list[Dimension]:
+    """The dimensions of which the namespace's default is not among those that may fill anything."""
+    return [name for name, default in namespace.items() if default and defaults.get(name) is not default]
+
+
 def _perhaps_counted(container: ContainerRequest, target: Vendor) -> str | None:
     """An unknown name that may be the device count, if no known key is."""
     keys = container.vendor.keys
@@ -342,8 +345,10 @@ def _perhaps_counted(container: ContainerRequest, target: Vendor) -> str | None:
         return None
     patterns = [(keys[name], pattern) for name in counts if (pattern := keys[name].other_names) is not None]
     found = [(key, name) for name in container.keys.perhaps for key, pattern in patterns if pattern.fullmatch(name)]
-    key, counted = found[0] if found else (None, None)
-    if key is not None and target is not container.vendor:
+    if not found:
+        return None
+    key, counted = found[0]
+    if target is not container.vendor:
         message = f"{counted} may be this cluster's name for the device count: add it to the names of the key"
         how = f"{key.name!r} with `extends: {container.vendor.name}`, or write {key.spellings[0].text}"
         raise container.deny(Reason.DIMENSION_MISSING, f"{message} {how}")

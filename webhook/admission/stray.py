@@ -4,7 +4,7 @@ A pod that is made of the object has nothing of them: it is judged, and allowed,
 """
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from webhook.labels import keys_of
@@ -82,12 +82,16 @@ def _above(data: Any, spots: Iterable[Spot], policy: Policy) -> Iterator[Stray]:
     """Yield labels and annotations of an object, or of one inside it, that its pods do not get."""
     apart = [spot for spot in spots if spot.apart]
     had = {each for spot in apart for each in _texts(spot.pod().get("metadata"))}
-    depths = [(spot, depth) for spot in reversed(apart) for depth in range(len(spot.root), len(spot.path))]
-    # Each with the first pod inside it.
-    for path, spot in {(*spot.path[:depth], "metadata"): spot for spot, depth in depths}.items():
+    for path, spot in _metadata_above(apart).items():
         for field, key in _texts(_at(data, path)):
             if (field, key) not in had:
                 yield from _of_pod((*path, field, key), spot, policy)
+
+
+def _metadata_above(spots: Sequence[Spot]) -> dict[FieldPath, Spot]:
+    """Where the objects around pods have metadata, each with the first pod inside it."""
+    depths = [(spot, depth) for spot in reversed(spots) for depth in range(len(spot.root), len(spot.path))]
+    return {(*spot.path[:depth], "metadata"): spot for spot, depth in depths}
 
 
 def _texts(metadata: Any) -> list[tuple[str, str]]:

@@ -119,6 +119,11 @@ class PodKeys(Struct, frozen=True):
     node_selector: dict[str, str] = {}
 
     @property
+    def regular(self) -> list[str]:
+        """The names of the containers that are no init containers."""
+        return [container.name for container in self.containers if not container.init]
+
+    @property
     def of_pod(self) -> bool:
         """Whether there are keys of the whole pod."""
         return bool(self.labels or self.annotations or self.node_selector)

@@ -1,7 +1,7 @@
 """What containers of one pod share: the rules of their vendors for several, and the keys that hold for the whole pod."""
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -60,17 +60,12 @@ def together(results: Sequence[Settled | Unchanged], keys: PodKeys, policy: Poli
     settled = [result for result in results if isinstance(result, Settled)]
     left = tuple([result for result in results if isinstance(result, Unchanged)])
     for container in settled:
-        if container.requested.keys.init:
-            _check_init(container)
-        if left and container.translated:
-            _check_stays(container, left)
-        if container.target.excludes:
-            _check_excluded(container, settled, keys)
+        _check_alone(container, left, settled, keys)
     if len(settled) > 1:
         _check_several(settled, policy)
     if any([container.translated for container in settled]):
-        _name_containers(settled, [container.name for container in keys.containers if not container.init])
-        _count_in_lists([container for container in settled if not container.requested.keys.init])
+        _name_containers(settled, keys.regular)
+        _count_in_lists(settled)
     return _merged(settled, left, keys)
 
 
@@ -191,7 +186,7 @@ def _check_spare_counts(
 
 def _listed(keys: PodKeys, texts: list[tuple[Settled, str]]) -> str:
     by_name = {container.requested.name: text for container, text in texts}
-    return ",".join(by_name.get(container.name, "0") for container in keys.containers if not container.init)
+    return ",".join(by_name.get(name, "0") for name in keys.regular)
 
 
 def _common_value(key: Key, name: str, texts: list[tuple[Settled, str]]) -> str:
@@ -202,6 +197,16 @@ def _common_value(key: Key, name: str, texts: list[tuple[Settled, str]]) -> str:
         message = f"{name} holds for the whole pod, but its containers need {values}: {remedy}"
         raise texts[0][0].requested.deny(Reason.CONTAINERS_DISAGREE, message)
     return different.pop()
+
+
+def _check_alone(container: Settled, left: tuple[Unchanged, ...], settled: Sequence[Settled], keys: PodKeys) -> None:
+    """Check one container by what the rest of the pod is."""
+    if container.requested.keys.init:
+        _check_init(container)
+    if left and container.translated:
+        _check_stays(container, left)
+    if container.target.excludes:
+        _check_excluded(container, settled, keys)
 
 
 def _check_init(container: Settled) -> None:
@@ -240,17 +245,16 @@ def _check_stays(container: Settled, left: tuple[Unchanged, ...]) -> None:
 
 def _check_several(settled: Sequence[Settled], policy: Policy) -> None:
     """Check several containers by the rules of their source, and of their target."""
-    _check_whole(settled, policy)
+    _check_whole([container for container in settled if container.request.whole], policy)
     for vendor, group in grouped([(container.requested.vendor, container) for container in settled]):
         _check_source(vendor, group, policy)
     for vendor, group in grouped([(container.target, container) for container in settled]):
         _check_target(vendor, group)
 
 
-def _check_whole(settled: Sequence[Settled], policy: Policy) -> None:
+def _check_whole(whole: Sequence[Settled], policy: Policy) -> None:
     """Check that one node can have the whole devices of containers that run side by side."""
-    whole = [each for each in settled if each.request.whole and not each.requested.keys.init]
-    apart = [each for each in whole if each.target.containers != "shared"]
+    apart = [each for each in whole if each.target.containers != "shared" and not each.requested.keys.init]
     largest, devices = policy.settings.largest_node, sum(each.request.devices or 1 for each in apart)
     if largest is not None and len(apart) > 1 and devices > largest:
         names = " and ".join(each.requested.name for each in apart)
@@ -332,8 +336,9 @@ def _name_containers(settled: Iterable[Settled], regular: list[str]) -> None:
             container.keys.append((key, key.spellings[0].text, name))
 
 
-def _count_in_lists(regular: Collection[Settled]) -> None:
+def _count_in_lists(settled: Iterable[Settled]) -> None:
     """Count each container's devices in a list by position that another one has: 0 there means that it requests none."""
+    regular = [container for container in settled if not container.requested.keys.init]
     entries = [(container.target.name, *entry) for container in regular for entry in _entries(container)]
     lists = {(target, name): key for target, key, name in entries if key.listed}
     for container in regular:
