@@ -58,9 +58,14 @@ ODD: tuple[Any, ...] = (0, -1, 1.5, 10**9, "", "x", "5", True, [], [0], ["x"], [
 
 
 def test_the_command_rejects_what_helm_rejects() -> None:
-    """`check` knows every keyword of the schema but `if`, for each value of the chart; settings and mappings have models."""
+    """`check` knows every keyword of the schema, for each value of the chart; settings and mappings have models."""
     given = yaml.safe_load((CHART / "values.yaml").read_text())
     validator, judged = jsonschema.Draft7Validator(SCHEMA), set()
+
+    def judge(changed: dict[str, Any]) -> None:
+        rejected = [*validator.iter_errors(changed)]
+        assert bool([*mistakes(changed, given)]) == bool(rejected), changed
+        judged.add(bool(rejected))
 
     def compare(path: tuple[str, ...], below: Mapping[str, Any]) -> None:
         for key, inner in below.items():
@@ -68,14 +73,13 @@ def test_the_command_rejects_what_helm_rejects() -> None:
             if where[0] in {"settings", "mappings"}:
                 continue
             for odd in ODD:
-                changed: Any = functools.reduce(lambda value, name: {name: value}, reversed(where), odd)
-                rejected = [*validator.iter_errors(changed)]
-                assert bool([*mistakes(changed, given)]) == bool(rejected), changed
-                judged.add(bool(rejected))
+                judge(functools.reduce(lambda value, name: {name: value}, reversed(where), odd))
             if isinstance(inner, dict):
                 compare(where, inner)
 
     compare((), given)
+    for secret in ({}, *({"secretName": odd} for odd in ODD)):
+        judge({"certificates": {"mode": "secret", **secret}})
     assert judged == {True, False}
 
 

@@ -33,19 +33,31 @@ class GivenPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class PolicyCommand(click.Command):
+    """A command whose help has the options that choose a policy in a section of their own."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        records = [(each.name, record) for each in self.get_params(ctx) if (record := each.get_help_record(ctx))]
+        policy = {field.name for field in fields(PolicyOptions)}
+        sections = {"Options": False, "Policy; without any of these no target, and whole devices stay whole": True}
+        for title, of_policy in sections.items():
+            with formatter.section(title):
+                formatter.write_dl([record for name, record in records if (name in policy) is of_policy])
+
+
 def configured(command: Command) -> Command:
     """Give a command the options ``--mappings`` and ``--settings``."""
     mappings = click.option(
         "--mappings",
         metavar="DIR",
         type=GivenPath(path_type=Path),
-        help="Mapping documents (*.yaml) beside the built-in ones; a vendor of the same name is replaced.",
+        help="Mappings (*.yaml) over the built-in ones.",
     )
     settings = click.option(
         "--settings",
         metavar="FILE",
         type=GivenPath(path_type=Path),
-        help="The settings document; `vgpu-webhook schema settings` prints its schema.",
+        help="The settings (`vgpu-webhook schema settings`).",
     )
     return mappings(settings(command))
 
@@ -114,12 +126,12 @@ def policy_options(command: Command) -> Command:
         metavar="FILE",
         type=GivenPath(path_type=Path),
         multiple=True,
-        help="Values of the chart, as for helm: the policy that an installation with them has. Repeatable.",
+        help="Of an installation with these values. Repeatable.",
     )
     context = click.option(
         "--context",
         metavar="NAME",
-        help="A context of the kubeconfig: the policy in force in that cluster.",
+        help="In force in the cluster of this context.",
     )
     made: Any = chart(configured(context(of_cluster(gathered))))
     return made  # type: ignore[no-any-return]
@@ -131,12 +143,12 @@ def of_cluster(command: Command) -> Command:
         "--kubeconfig",
         metavar="FILE",
         type=GivenPath(path_type=Path),
-        help="The kubeconfig file. Without it: KUBECONFIG, the pod's service account, or ~/.kube/config.",
+        help="Instead of KUBECONFIG, the pod's, ~/.kube/config.",
     )
     release_namespace = click.option(
         "--release-namespace",
         metavar="NS",
-        help="The namespace of the webhook and of its ConfigMaps. Without it: the pod's own, or vgpu-webhook.",
+        help="Of the webhook; else the pod's own, or vgpu-webhook.",
     )
     return kubeconfig(release_namespace(command))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from webhook.cli.options import GivenPath, PolicyOptions, in_cluster, policy_options, strict_option
+from webhook.cli.options import GivenPath, PolicyCommand, PolicyOptions, in_cluster, policy_options, strict_option
 from webhook.cli.reports import REPORTS, CommandReport, ReportLine
 from webhook.cli.terminal import DENIED, FOUND, Failure, json_text, prose, tell
 from webhook.doctor.result import Check, FileLine, Level, Result, UnansweredError, unanswered
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from webhook.cli.manifests.file_checks import ReadFiles
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(cls=PolicyCommand, context_settings={"allow_interspersed_args": False})
 @click.argument("files", type=GivenPath(), metavar="[FILE|DIR|-]...", nargs=-1)
 @policy_options
 @click.option(

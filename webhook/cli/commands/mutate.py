@@ -8,14 +8,14 @@ import click
 
 from webhook.cli.manifests.files import difference, manifests_in, yaml_stream
 from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate
-from webhook.cli.options import PolicyOptions, end, manifest_options
+from webhook.cli.options import PolicyCommand, PolicyOptions, end, manifest_options
 from webhook.cli.policy_source import check_target, sourced_policy
 from webhook.cli.terminal import json_text, tell
 from webhook.cluster.registration.names import sent_names
 from webhook.codes import explanation_of
 
 
-@click.command()
+@click.command(cls=PolicyCommand)
 @manifest_options(required=True)
 @click.option(
     "-o",

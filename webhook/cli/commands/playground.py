@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from webhook.cli.options import PolicyOptions, policy_options
+from webhook.cli.options import PolicyCommand, PolicyOptions, policy_options
 from webhook.cli.terminal import Failure
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ PORT: Final = 8090
 HOST: Final = "127.0.0.1"
 
 
-@click.command()
+@click.command(cls=PolicyCommand)
 @policy_options
 @click.option(
     "--port",

@@ -21,7 +21,15 @@ from webhook.cli.manifests.preview import (
     preview_pods,
     readiness_of,
 )
-from webhook.cli.options import GivenPath, PolicyOptions, in_cluster, policy_options, strict_option, tell_unjudged
+from webhook.cli.options import (
+    GivenPath,
+    PolicyCommand,
+    PolicyOptions,
+    in_cluster,
+    policy_options,
+    strict_option,
+    tell_unjudged,
+)
 from webhook.cli.terminal import DENIED, FOUND, Failure, aligned, json_text, prose, table_width
 from webhook.doctor.result import Check, Result, counted
 from webhook.text import shown
@@ -32,7 +40,7 @@ if TYPE_CHECKING:
     from webhook.mapping.model.policy import Policy
 
 
-@click.command()
+@click.command(cls=PolicyCommand)
 @click.option(
     "-f",
     "--filename",

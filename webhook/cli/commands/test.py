@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 import click
 
 from webhook.cli.manifests.cases import POD, cases_in, judged_case
-from webhook.cli.options import GivenPath, PolicyOptions, policy_options
+from webhook.cli.options import GivenPath, PolicyCommand, PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy
 from webhook.cli.reports import REPORTS, CommandReport, ReportLine
 from webhook.cli.terminal import FOUND, json_text, prose
@@ -17,7 +17,7 @@ Results: TypeAlias = Mapping[str, Sequence[str]]
 """The folders of cases, each with what is not as expected."""
 
 
-@click.command()
+@click.command(cls=PolicyCommand)
 @click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=GivenPath(path_type=Path))
 @policy_options
 @click.option("--update", is_flag=True, help="Record what becomes of each case: report.txt and expected.yaml.")

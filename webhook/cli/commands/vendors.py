@@ -7,7 +7,7 @@ import click
 
 from webhook.admission.overrides import Overrides, target_of
 from webhook.cli.manifests.files import yaml_text
-from webhook.cli.options import PolicyOptions, policy_options
+from webhook.cli.options import PolicyCommand, PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy, vendor_called
 from webhook.cli.terminal import columns, json_text, prose
 from webhook.explanation.names import counts_parts
@@ -20,7 +20,7 @@ from webhook.quantity import bytes_text, number_text
 from webhook.reasons import Denied
 
 
-@click.command()
+@click.command(cls=PolicyCommand)
 @click.argument("name", metavar="[NAME]", required=False)
 @policy_options
 @click.option(

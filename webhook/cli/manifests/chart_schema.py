@@ -1,7 +1,7 @@
 """What the chart's schema says of values, apart from settings and mappings, which have models of their own.
 
 `values.schema.yaml` in the package `webhook.cli` is the hand-written part of the schema with which Helm checks values; this
-knows the keywords that it uses, except `if`.
+knows the keywords that it uses.
 """
 
 import re
@@ -34,7 +34,7 @@ _BOUNDS: Final[Mapping[str, tuple[str, Callable[[Any, Any], bool]]]] = {
     "minimum": ("must be at least {}", lambda value, least: not _is_number(value) or value >= least),
     "exclusiveMinimum": ("must be more than {}", lambda value, bound: value > bound),
     "maximum": ("must be at most {}", lambda value, most: not _is_number(value) or value <= most),
-    "minLength": ("is empty", lambda value, least: len(value) >= least),
+    "minLength": ("is empty", lambda value, least: not isinstance(value, str) or len(value) >= least),
     "minItems": ("is empty", lambda value, least: len(value) >= least),
     "maxLength": ("has more than {} characters", lambda value, most: len(value) <= most),
     "pattern": ("does not match {}", lambda value, pattern: re.search(pattern, value) is not None),
@@ -80,6 +80,9 @@ def _mistakes_below(value: Any, schema: Mapping[str, Any], default: Any, path: F
         for index, item in enumerate(value):
             yield from _mistakes(item, schema.get("items", {}), None, (*path, index))
     if isinstance(value, dict):
+        yield from (Problem("is not set", (*path, key)) for key in schema.get("required", ()) if value.get(key) is None)
+        if "if" in schema and not any(_mistakes(value, schema["if"], default, path)):
+            yield from _mistakes(value, schema["then"], default, path)
         known, defaults = schema.get("properties", {}), default if isinstance(default, dict) else {}
         others = schema.get("additionalProperties") or {}
         for key, inner in value.items():
