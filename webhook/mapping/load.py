@@ -51,11 +51,12 @@ def drafted(document: Document) -> tuple[Prepared | None, tuple[Problem, ...]]:
     problems, vendor = Problems(), None
     try:
         with problems_of(document.source, document.lines.get((), 1)):
-            data, overridden = merge_documents(document, builtin())
-            inherited = inherited_names(document, data, builtin())
-            model, earlier, removed = validated_part(Vendor, data, document)
+            merged = merge_documents(document, builtin())
+            inherited = inherited_names(document, merged.data, builtin())
+            model, earlier, removed = validated_part(Vendor, merged.data, document)
             try:
-                written = model and model.model_copy(update={"source": document.source, "overridden": overridden})
+                origin = {"source": document.source, "overridden": merged.overridden}
+                written = model and model.model_copy(update=origin)
                 vendor = written and compile_vendor(written, problems)
             except Exception:
                 # An error after a problem most probably follows from it.
@@ -68,7 +69,7 @@ def drafted(document: Document) -> tuple[Prepared | None, tuple[Problem, ...]]:
         # What a form lacks may be what such a key would define.
         further = [each for each in further if each.path[:1] != ("forms",) or len(each.path) > _FORM]
     found = (*inherited, *earlier, *further)
-    return None if vendor is None or inherited else Prepared(document, data, vendor), found
+    return None if vendor is None or inherited else Prepared(document, merged.data, vendor), found
 
 
 def probed(prepared: Prepared, vendor: Vendor, largest_card: int) -> tuple[Problem, ...]:
