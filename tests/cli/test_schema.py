@@ -20,6 +20,7 @@ from tests.parts import skip_part
 from webhook.cli import COMMANDS, main
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.load import builtin
+from webhook.reasons import BY_CODE
 
 CASES = Path(__file__).parents[1] / "cases"
 
@@ -107,7 +108,7 @@ ASKED = {
         ("vgpu-webhook mu", {"mutate"}),
         ("vgpu-webhook schema s", {"settings"}),
         ("vgpu-webhook check --str", {"--strict"}),
-        ("vgpu-webhook explain --output j", {"json"}),
+        ("vgpu-webhook mutate --to volc", {"volcano", "volcano-legacy"}),
     ],
 )
 def test_shells_complete(tmp_path: Path, shell: str, line: str, expected: set[str]) -> None:
@@ -166,3 +167,24 @@ def test_commands_are_completed_with_their_lines() -> None:
     done = CliRunner().invoke(main, prog_name="vgpu-webhook", env=asked)
     lines = [line.removeprefix("plain,").split("\t") for line in done.stdout.splitlines()]
     assert lines == [[name, line] for name, line in COMMANDS.items() if name.startswith("c")]
+
+
+@pytest.mark.parametrize(
+    "line, expected",
+    [
+        ("vendors asc", {"ascend"}),
+        ("explain --to koord", {"koordinator"}),
+        ("codes VGW101 vgw60", {code for code in BY_CODE if code.startswith("VGW60")}),
+        ("preview --set bare", {"bareDevices="}),
+    ],
+)
+def test_names_are_completed(line: str, expected: set[str]) -> None:
+    """Vendors, targets, codes and settings."""
+    before, _, last = line.rpartition(" ")
+    asked = {
+        "COMP_WORDS": f"vgpu-webhook {before} {last}",
+        "COMP_CWORD": last,
+        "_VGPU_WEBHOOK_COMPLETE": "fish_complete",
+    }
+    done = CliRunner().invoke(main, prog_name="vgpu-webhook", env=asked)
+    assert {each.removeprefix("plain,").partition("\t")[0] for each in done.stdout.splitlines()} == expected

@@ -1,6 +1,5 @@
 """As many connections as there may be, and more that knock: those who have something to say are served."""
 
-import asyncio
 import errno
 import socket
 from collections.abc import Awaitable, Callable
@@ -173,19 +172,18 @@ async def test_headers_that_never_end_are_bounded_together() -> None:
 async def test_a_failing_accept_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without descriptors nothing spins and nothing floods the log; who was waited for makes room."""
     monkeypatch.setattr(http, "PAUSE", 0.005)
-    loop = asyncio.get_running_loop()
-    accept, fails = loop.sock_accept, 50
+    accept, fails = socket.socket.accept, 50
 
-    async def failing(of: socket.socket) -> Any:
+    def failing(of: socket.socket) -> Any:
         nonlocal fails
         if fails and of.getsockname()[1] == server.addresses.mutate.port:
             fails -= 1
             raise OSError(errno.EMFILE, "Too many open files")
-        return await accept(of)
+        return accept(of)
 
     async with serving() as server, AsyncExitStack() as stack:
         first = await idle(server, stack)
-        monkeypatch.setattr(loop, "sock_accept", failing)
+        monkeypatch.setattr(socket.socket, "accept", failing)
         await idle(server, stack)
         await until(lambda: not fails)
         assert await first.closed()

@@ -190,11 +190,17 @@ async def test_handshake_on_its_way_to_the_end_is_answered() -> None:
     assert (await answer).startswith(b"HTTP/1.1 204")
 
 
-async def test_connection_that_nobody_has_accepted_yet_is_answered() -> None:
-    """The kernel has opened it for the client, which would see it reset at the end of the listener."""
+@pytest.mark.parametrize("turns_later", [0, 1, 2])
+async def test_connection_that_nobody_has_accepted_yet_is_answered(turns_later: int) -> None:
+    """The kernel has opened it for the client, which would see it reset at the end of the listener.
+
+    A turn later the loop has seen it, and not told the listener; then it is accepted, and nobody has it yet.
+    """
     async with ending() as at:
         await asyncio.sleep(0)
         client = socket.create_connection(("127.0.0.1", at.port), timeout=PATIENCE)
         client.sendall(LAST)
+        for _ in range(turns_later):
+            await asyncio.sleep(0)
     with client:
         assert client.recv(2**16).startswith(b"HTTP/1.1 204")

@@ -68,7 +68,7 @@ async def test_a_workload_gets_warnings() -> None:
     [
         (
             {**deployment(SHARE), "metadata": {"annotations": {"hami.io/gpu-scheduler-policy": "binpack"}}},
-            "VGW106: annotation hami.io/gpu-scheduler-policy has no effect on this Deployment",
+            "VGW106: nothing reads hami.io/gpu-scheduler-policy in metadata.annotations: write it in spec.template",
         ),
         (
             deployment({"name": "main", "resources": {"nvidia.com/gpu": "1"}}),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from webhook.cli import completing
 from webhook.cli.terminal import DENIED, FOUND, Failure, tell
 from webhook.text import shown
 
@@ -210,6 +211,7 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
         "--to",
         "target",
         metavar="VENDOR",
+        shell_complete=completing.target_names,
         help="Translate every request to this vendor, for instance nvidia; `vgpu-webhook vendors` lists them.",
     )
 

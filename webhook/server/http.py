@@ -386,6 +386,7 @@ async def listening(
             task.cancel()
         await asyncio.gather(*work, return_exceptions=True)
         for listener in sockets:
+            asyncio.get_running_loop().remove_reader(listener)
             _accept_queued(listener, begin)
             listener.close()
         await connections.dismiss()
@@ -417,10 +418,16 @@ async def _accept(
     listener: socket.socket, begin: Callable[[socket.socket], None], connections: Connections, log: FilteringBoundLogger
 ) -> None:
     """Accept connections until cancelled."""
-    loop, throttle = asyncio.get_running_loop(), Throttle(1, MINUTE)
+    loop, ready, throttle = asyncio.get_running_loop(), asyncio.Event(), Throttle(1, MINUTE)
     while True:
         try:
-            accepted, _ = await loop.sock_accept(listener)
+            accepted, _ = listener.accept()
+        except (BlockingIOError, InterruptedError):
+            # The loop's own `sock_accept` loses a connection that it accepts while it is cancelled.
+            ready.clear()
+            loop.add_reader(listener, ready.set)
+            await ready.wait()
+            loop.remove_reader(listener)
         except OSError as error:
             suppressed = throttle.passes(error.errno)
             if suppressed is not None:
@@ -429,6 +436,7 @@ async def _accept(
             connections.evict()
             await asyncio.sleep(PAUSE)
         else:
+            accepted.setblocking(False)  # noqa: FBT003
             begin(accepted)
             # The next connection may already be waiting: let the accepted ones run in between.
             await asyncio.sleep(0)

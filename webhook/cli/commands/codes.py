@@ -20,8 +20,12 @@ _DOES: Final[Mapping[ReasonKind, str]] = {
 """What each kind does."""
 
 
+def _completed(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    return [code for code in BY_CODE if code.startswith(begun.upper())]
+
+
 @click.command()
-@click.argument("names", metavar="[VGW###]...", nargs=-1)
+@click.argument("names", metavar="[VGW###]...", nargs=-1, shell_complete=_completed)
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def codes(names: tuple[str, ...], output: str) -> None:
     """Explain the reason codes that warnings, denials, logs and metrics carry."""

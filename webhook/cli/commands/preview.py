@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import click
 import msgspec
 
+from webhook.cli import completing
 from webhook.cli.commands.check import as_text
 from webhook.cli.manifests.files import manifests_in
 from webhook.cli.manifests.preview import (
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     "changes",
     metavar="KEY=VALUE",
     multiple=True,
+    shell_complete=completing.setting_names,
     help="Change a setting: bareDevices=whole; `vgpu-webhook schema settings` has them all.",
 )
 @click.option(

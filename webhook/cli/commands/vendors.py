@@ -6,6 +6,7 @@ from typing import Final
 import click
 
 from webhook.admission.overrides import Overrides, target_of
+from webhook.cli import completing
 from webhook.cli.manifests.files import yaml_text
 from webhook.cli.options import PolicyCommand, PolicyOptions, policy_options
 from webhook.cli.policy_source import sourced_policy, vendor_called
@@ -21,7 +22,7 @@ from webhook.reasons import Denied
 
 
 @click.command(cls=PolicyCommand)
-@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=completing.vendor_names)
 @policy_options
 @click.option(
     "-o",

@@ -1,0 +1,31 @@
+"""What a shell completes as the value of an argument or option: names that the program knows."""
+
+from collections.abc import Iterable
+
+import click
+
+
+def vendor_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  (click calls it so)
+    """Complete a built-in vendor."""
+    from webhook.mapping.load import builtin
+
+    return _beginning(builtin(), incomplete)
+
+
+def target_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Complete a built-in vendor that requests can be written for."""
+    from webhook.mapping.load import builtin
+
+    return _beginning((name for name, document in builtin().items() if document.data.get("target", True)), incomplete)
+
+
+def setting_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Complete ``KEY=`` of a setting that people choose."""
+    from webhook.mapping.document.settings import Settings
+
+    fields = Settings.model_fields.items()
+    return _beginning((f"{field.alias or name}=" for name, field in fields if field.description), incomplete)
+
+
+def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
+    return sorted(name for name in names if name.startswith(incomplete))
