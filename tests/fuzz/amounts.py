@@ -60,6 +60,21 @@ def amount_findings(trial: Trial) -> Iterator[Finding]:
         yield from _each(trial)
 
 
+def card_of(trial: Trial) -> int | None:
+    """Bytes of the device that a pod selects by nodes of a label, where that is one of known memory (``docs/behavior.md``)."""
+    spec = trial.case.pod["spec"]
+    label = "nvidia.com/gpu.product"
+    chosen = (spec.get("nodeSelector") or {}).get(label)
+    named: list[set[str]] = [] if chosen is None else [{chosen}]
+    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {"nodeSelectorTerms": []}
+    expressions = [each for term in required["nodeSelectorTerms"] for each in term.get("matchExpressions") or ()]
+    named += [set(each["values"]) for each in expressions if (each["key"], each["operator"]) == (label, "In")]
+    sizes = {trial.setup.cards.get(card) for card in set.intersection(*named)} if named else set()
+    return sizes.pop() if len(sizes) == 1 else None
+
+
 def beyond_the_largest(trial: Trial) -> bool:
     """Whether a container requests more than a device or node of the cluster has, or all together more whole devices."""
     setup, whole = trial.setup, 0
@@ -68,7 +83,8 @@ def beyond_the_largest(trial: Trial) -> bool:
         if meaning is None:
             continue
         size = meaning.memory[1] if meaning.memory is not None and meaning.memory[0] == "size" else 0
-        if setup.largest_device is not None and size > setup.largest_device:
+        card = card_of(trial) if target in NVIDIA else None
+        if any(most is not None and size > most for most in (setup.largest_device, card)):
             return True
         if target in PARTS:
             continue

@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from tests.fuzz.amounts import LIBRARY, NVIDIA, kept_elsewhere, target_of
+from tests.fuzz.amounts import LIBRARY, NVIDIA, card_of, kept_elsewhere, target_of
 from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.keeping import not_kept
 from tests.fuzz.oracle.meaning import Amounts
@@ -397,20 +397,10 @@ def _lifts(name: str, value: str, vendor: str, limits: dict[str, str]) -> bool:
 
 def _sized(trial: Trial, got: Amounts) -> Amounts:
     """What the shim is to enforce: of a device whose memory is configured, a percentage is a size."""
-    spec = trial.case.pod["spec"]
-    label = "nvidia.com/gpu.product"
-    chosen = (spec.get("nodeSelector") or {}).get(label)
-    named: list[set[str]] = [] if chosen is None else [{chosen}]
-    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    ) or {"nodeSelectorTerms": []}
-    expressions = [each for term in required["nodeSelectorTerms"] for each in term.get("matchExpressions") or ()]
-    named += [set(each["values"]) for each in expressions if (each["key"], each["operator"]) == (label, "In")]
-    sizes = {trial.setup.cards.get(card) for card in set.intersection(*named)} if named else set()
-    if got.memory[0] != "percent" or got.whole or len(sizes) != 1 or None in sizes:
+    card = card_of(trial)
+    if got.memory[0] != "percent" or got.whole or card is None:
         return got
-    [card] = sizes
-    return got._replace(memory=("size", -(-Fraction(got.memory[1]) * (card or 0) // 100)))
+    return got._replace(memory=("size", -(-Fraction(got.memory[1]) * card // 100)))
 
 
 def limits_of(setup: Setup, got: Amounts) -> dict[str, str]:

@@ -300,6 +300,6 @@ def defaults_of_whole(
     memory = defaults.get("memory")
     if memory is not None:
         applied["memory"] = memory if memory.value == ALL else Default(ALL, bare.origin or "settings")
-        if home and "memory" in source.defaults:
+        if home and "memory" in source.defaults and source.by_dimension["cores"]:
             applied["cores"] = Default(ALL, applied["memory"].origin)
     return applied

@@ -14,6 +14,7 @@ from webhook.admission.overrides import (
     Overrides,
     defaults_for,
     defaults_of_whole,
+    device_for,
     override_source,
     target_of,
 )
@@ -318,7 +319,8 @@ def _settled(intent: Intent, namespace: _Namespace) -> Settled:
     default_count = defaults.pop("devices", None) if counted is not None else None
     reading = read(source, container.key_values, defaults, policy.largest_card, container.name, home=intent.home)
     settled = _kept(intent, reading) if intent.home else translated(intent, reading)
-    settled.findings += hardly_meant(container, target, reading, policy)
+    device = device_for(target, intent.overrides.selected, policy)
+    settled.findings += hardly_meant(container, target, reading, device, policy)
     for dimension in reading.passed_over:
         why = f"no key for it can be added to {container.shown}"
         settled.findings.insert(0, not_applied(container, dimension, defaults[dimension], why))

@@ -6,17 +6,12 @@ import click
 
 
 def vendor_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  (click calls it so)
-    """Complete a built-in vendor."""
+    """Complete a built-in vendor; as an option one that requests can be written for."""
     from webhook.mapping.load import builtin
 
-    return _beginning(builtin(), incomplete)
-
-
-def target_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """Complete a built-in vendor that requests can be written for."""
-    from webhook.mapping.load import builtin
-
-    return _beginning((name for name, document in builtin().items() if document.data.get("target", True)), incomplete)
+    written = isinstance(parameter, click.Option)
+    named = (name for name, each in builtin().items() if not written or each.data.get("target", True))
+    return _beginning(named, incomplete)
 
 
 def setting_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001

@@ -211,7 +211,7 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
         "--to",
         "target",
         metavar="VENDOR",
-        shell_complete=completing.target_names,
+        shell_complete=completing.vendor_names,
         help="Translate every request to this vendor, for instance nvidia; `vgpu-webhook vendors` lists them.",
     )
 

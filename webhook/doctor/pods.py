@@ -42,7 +42,7 @@ async def namespaces(seen: ClusterReader) -> Result:
         for finding in unread_keys("pod", pod.metadata.labels, pod.metadata.annotations, in_force)
     ]
     odd += first_of(of_pods)
-    odd += [f"{space.name}: {message}" for space in chosen for message in _invalid_values(space, in_force)]
+    odd += [f"{space.name}: {message}" for space in chosen for message in invalid_values(space, in_force)]
     both = (space.name for space in every if space.labels.get(key) == "enabled" and space not in chosen)
     odd += [f"{name}: has opted in, but is never touched" for name in both]
     if odd:
@@ -58,7 +58,7 @@ def _titled(namespace: Namespace) -> str:
     return namespace.name if mode in {None, Mode.ENFORCE.value} else f"{namespace.name} ({mode})"
 
 
-def _invalid_values(space: Namespace, policy: Policy) -> Iterator[str]:
+def invalid_values(space: Namespace, policy: Policy) -> Iterator[str]:
     """What each pod of a namespace is told about the values of its labels and annotations, and what denies each."""
     context = Context(space)
     overrides = overrides_of(Pod(), context, policy)

@@ -25,6 +25,7 @@ from webhook.cluster.policy.documents import (
 )
 from webhook.cluster.registration.names import sent_names
 from webhook.doctor.doubts import doubts
+from webhook.doctor.pods import invalid_values
 from webhook.doctor.result import Check, FileLine, Level, Result, UnansweredError, counted, error, ok, warning
 from webhook.labels import MAPPING, PREFIX
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
@@ -34,7 +35,7 @@ from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import EXTENDS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.reasons import Finding, Reason
+from webhook.reasons import Reason
 from webhook.workloads import workloads_of
 
 Found: TypeAlias = tuple[str, FileLine]
@@ -341,17 +342,19 @@ def _own_keys(files: ReadFiles) -> Iterator[Found]:
             for item in flattened(kube_object(manifest, manifest.data)):
                 found = _of(item, policy)
                 start = FileLine(manifest.source, manifest.lines[()])
-                yield from ((f"{manifest.source}: {item.title}: {finding.message}", start) for finding in found)
+                yield from ((f"{manifest.source}: {item.title}: {message}", start) for message in found)
         except ManifestError:
             continue  # not an object: only documents are checked for errors
 
 
-def _of(item: KubeObject, policy: Policy) -> Iterator[Finding]:
+def _of(item: KubeObject, policy: Policy) -> Iterator[str]:
     for namespace in namespaces_in(item):
-        yield from unread_keys("namespace", namespace.labels, namespace.annotations, policy)
+        unread = unread_keys("namespace", namespace.labels, namespace.annotations, policy)
+        yield from (*(each.message for each in unread), *invalid_values(namespace, policy))
     for place in pod_places(item, kinds=workloads_of(policy.settings)):
         metadata = place.pod.get("metadata")
-        yield from unread_keys("pod", _texts(metadata, "labels"), _texts(metadata, "annotations"), policy)
+        unread = unread_keys("pod", _texts(metadata, "labels"), _texts(metadata, "annotations"), policy)
+        yield from (each.message for each in unread)
 
 
 def _texts(metadata: object, key: str) -> dict[str, str]:
