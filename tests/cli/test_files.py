@@ -135,6 +135,7 @@ def test_json_numbers_stay() -> None:
         ("a: 1e999\n", 1, "not a number that JSON can represent"),
         ("[a]: 1\n", 1, "a key is not a string"),
         ("~: 1\n", 1, "a key is not a string"),
+        ("a: {{ b }}\n", 1, "a key is not a string: quote it, or render a template of Helm by `helm template` first"),
         ("a: {<<: 1}\n", 1, "only mappings can be merged with <<"),
         ("a: " + "[" * 1000, 1, f"nested deeper than {MAX_DEPTH} levels"),
     ],

@@ -262,7 +262,7 @@ def _removes(plan: Plan, rule: Guard, caught: _Caught, denial: str, *, share: bo
     match _action(plan, rule):
         case "deny":
             denial += "" if whole is None else or_whole(plan, whole)
-            denial += "" if field not in _EFFECTS else f"; {GUARD}: audit at the namespace permits it"
+            denial += "" if field not in _EFFECTS else f"; the annotation {GUARD}: audit of the namespace permits it"
             raise deny(Reason.GUARDED, denial, container=container, field=field, value=value)
         case "warn":
             message = f"{shown} {effect or _possible_effect(share=share)} and was kept: remove it"

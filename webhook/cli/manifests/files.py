@@ -178,7 +178,9 @@ class _Reader(Walker):
             return "true" if value else "false"
         if isinstance(value, str | int | float):
             return str(value)
-        raise self._error(event, "a key is not a string")
+        raise self._error(
+            event, "a key is not a string: quote it, or render a template of Helm by `helm template` first"
+        )
 
     def scalar(self, event: events.ScalarEvent, path: FieldPath) -> str | int | float | bool | None:  # noqa: ARG002
         """Return a value as Kubernetes resolves it, and count its characters."""

@@ -262,6 +262,8 @@ def merge_documents(document: Document, builtin: Mapping[str, Document]) -> Merg
     if not isinstance(base, str) or base not in builtin:
         of_alias = (name for name, each in builtin.items() if base in each.data.get("aliases", ()))
         hint = next((f"it is an alias: write `{name}`" for name in of_alias), nearest_known(str(base), builtin))
+        if "family" in document.data:
+            hint = f"for a vendor of your own write `vendor: {without_middle(str(base))}`"
         problem = Problem(f"{without_middle(repr(base))} is not a built-in mapping", (EXTENDS,), hint)
         raise MappingError([placed(problem, document)])
     changes = {key: value for key, value in document.data.items() if key != EXTENDS}
