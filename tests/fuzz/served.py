@@ -119,7 +119,7 @@ def denied_by_settings(trial: Trial, read: Read) -> bool:
     """Whether a container is denied for what the cluster serves."""
     vendor = read.vendor or ""
     if is_unserved(trial, read):
-        return not stays_unserved(trial, read)
+        return _is_ordered(trial, vendor) or not stays_unserved(trial, read)
     if target_of(trial, vendor) != vendor and orders_unserved(trial):
         return True
     moved = target_of(trial, vendor) not in {vendor, "mig", "mig-single"}
