@@ -8,12 +8,14 @@ import enum
 import re
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from tests.fuzz.amounts import (
     NVIDIA,
     READING,
     beyond_the_largest,
+    card_of,
     counts_alone,
     excluded,
     possible,
@@ -35,7 +37,7 @@ from tests.fuzz.environment import GUARDED, LOADER, SWITCHES
 from tests.fuzz.misspelled import PREFIX, nearly_read
 from tests.fuzz.oracle.claims import names_a_gpu_class
 from tests.fuzz.oracle.expressing import EXPRESSES, Wanted
-from tests.fuzz.oracle.meaning import ALL, MOST_DEVICES, Amounts, Meaning
+from tests.fuzz.oracle.meaning import ALL, GIB, MOST_DEVICES, Amounts, Meaning
 from tests.fuzz.oracle.names import EXACT, name_of, owner_of
 from tests.fuzz.oracle.reading import Read
 from tests.fuzz.served import denied_by_settings
@@ -450,7 +452,18 @@ def _out_of_isolation(trial: Trial) -> bool:
 
 def _too_large(trial: Trial, denial: Denial) -> bool | None:
     """A request that its vendor rejects, or for more than the settings say that the cluster has."""
-    return True if beyond_the_largest(trial) or _absurd(trial) else _reading(trial, denial)
+    if beyond_the_largest(trial) or _absurd(trial):
+        return True
+    return None if any(map(partial(_nearly_all, card_of(trial)), _requesting(trial))) else _reading(trial, denial)
+
+
+def _nearly_all(card: int | None, read: Read) -> bool:
+    """Whether a request is for so much of a device that a unit of the target's may be more than it has."""
+    if card is None or read.meaning is None or read.meaning.memory is None:
+        return False
+    kind, number = read.meaning.memory
+    size, units = number * card / 100 if kind == "percent" else number, read.meaning.devices or 1
+    return size > card - GIB * units
 
 
 def _absurd(trial: Trial) -> bool:

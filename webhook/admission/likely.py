@@ -8,6 +8,7 @@ from typing import Final
 
 from webhook.admission.collect import ContainerRequest
 from webhook.admission.overrides import SelectedDevice
+from webhook.admission.settled import Settled
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -19,15 +20,14 @@ from webhook.reasons import Finding, Reason
 from webhook.request import ALL, UNLIMITED, Request, Size
 
 
-def hardly_meant(
-    container: ContainerRequest, target: Vendor, reading: Reading, device: SelectedDevice | None, policy: Policy
-) -> list[Finding]:
+def hardly_meant(settled: Settled, device: SelectedDevice | None, policy: Policy) -> list[Finding]:
     """Report what of a request is hardly meant; `device`: that of which it gets a share, if it is known."""
+    container, target, reading = settled.requested, settled.target, settled.reading
     request = reading.request
     found = (
         report_small(container, reading, policy),
         report_devices(container, target, request.devices or 1, policy),
-        report_memory(container, target, reading, device, policy),
+        report_memory(settled, device, policy),
         report_zero(container, request) if container.zero else None,
     )
     return [finding for finding in found if finding is not None]
@@ -105,19 +105,18 @@ def _sized_by(container: ContainerRequest, reading: Reading) -> tuple[Key, KeyVa
     return next(((key, entry, key.unit) for key, entry in keys if key.unit is not None), None)
 
 
-def report_memory(
-    container: ContainerRequest, target: Vendor, reading: Reading, device: SelectedDevice | None, policy: Policy
-) -> Finding | None:
-    """Report more memory per device than the selected one, the largest one, or any that is sold has."""
-    memory, largest, named = reading.request.memory, policy.largest_devices.get(target.family), "the largest device"
+def report_memory(settled: Settled, device: SelectedDevice | None, policy: Policy) -> Finding | None:
+    """Report more memory per device than the selected one, as its system counts, the largest one, or any that is sold has."""
+    container, reading, family = settled.requested, settled.reading, settled.target.family
+    memory, largest, named = reading.request.memory, policy.largest_devices.get(family), "the largest device"
     if device is not None and device.memory is not None:
-        largest, named = device.memory, f"{device.names} ({device.label})"
-    most = largest or policy.largest_sold[target.family]
+        memory, largest, named = settled.request.memory, device.memory, f"{device.names} ({device.label})"
+    most = largest or policy.largest_sold[family]
     if not isinstance(memory, Size) or memory.bytes <= most:
         return None
     has = f"{f'{named} has' if largest else 'none that is sold has more than'} {bytes_text(most)}"
     message = f"memory {memory} per device: {has}"
-    sized = _sized_by(container, reading)
+    sized = _sized_by(container, reading) if memory == reading.request.memory else None
     if sized is not None:
         key, entry, unit = sized
         sizes = sizes_meant(key, entry, memory.bytes, most)

@@ -118,11 +118,11 @@ def _named(
 def _counts_missing(
     vendor: Vendor, form: Form, key_values: KeyValues
 ) -> Iterator[tuple[tuple[str, Number | None], ...]]:
-    """Yield one device in each key of counts that the form denies to be absent, if its name is known."""
+    """Yield one device in each resource of counts that the form denies to be absent, if its name is known."""
     absent = {name for each in form.when if each.absent and not each.present for name in each.keys}
     for name in vendor.by_dimension["devices"]:
         names = _spellings(vendor, name, key_values)
-        if len(names) == 1 and name in absent:
+        if len(names) == 1 and name in absent and vendor.keys[name].place == "resource":
             yield from instead_of(names[0], 1)
 
 
