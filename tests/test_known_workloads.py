@@ -9,7 +9,18 @@ from tests.mapping.vendors import policy
 from webhook.cli.manifests.files import Manifest
 from webhook.cli.manifests.simulate import UNPLACED, simulate
 from webhook.cli.manifests.workloads import KubeObject, kube_object, pod_places
-from webhook.workloads import Pattern, PodPath, known_workloads, matches, parse_path, pods_in, workloads_of
+from webhook.workloads import (
+    MAX_PATCH,
+    Pattern,
+    PodPath,
+    known_workloads,
+    matches,
+    parse_path,
+    patch_of,
+    patched,
+    pods_in,
+    workloads_of,
+)
 
 WORKLOADS = known_workloads()
 CONTAINER = {"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}
@@ -154,3 +165,17 @@ def test_the_setting_adds_kinds() -> None:
     known, extended = (each["ray.io", "RayCluster"].pods for each in (WORKLOADS, kinds))
     assert [pod.at for pod in extended[len(known) :]] == [("spec", "more", "template")]
     assert workloads_of(policy().settings) == WORKLOADS
+
+
+def test_patches() -> None:
+    """Mappings and named entries are merged, null removes, and anything else is replaced."""
+    base = {"a": {"b": 1, "c": 2}, "containers": [{"name": "x", "env": [1]}, {"name": "y"}, "odd"], "args": ["1"]}
+    patch = {"a": {"b": None, "d": 3}, "containers": [{"name": "y", "image": "i"}, {"name": "z"}], "args": ["2"]}
+    assert patched(base, patch) == {
+        "a": {"c": 2, "d": 3},
+        "containers": [{"name": "x", "env": [1]}, {"name": "y", "image": "i"}, "odd", {"name": "z"}],
+        "args": ["2"],
+    }
+    assert patched({"args": []}, {"args": [{"value": 1}]}) == {"args": [{"value": 1}]}
+    assert patch_of('{"a": 1}') == {"a": 1}
+    assert [patch_of(each) for each in ("1", "", "{", "a: &x [*x]", f"a: {'b' * MAX_PATCH}")] == [None] * 5

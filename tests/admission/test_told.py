@@ -17,13 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.mapping.test_mistakes import Dumper
 from tests.mapping.vendors import unprobed, vendor
 from tests.naming import naming
 from tests.strict_patch import apply_strictly
-from tests.yaml_text import load_yaml
+from tests.yaml_text import dump_table, load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import parse
@@ -133,4 +131,4 @@ def test_told(file: Path, *, update_golden: bool) -> None:
                 assert update_golden or told == case["told"]
                 case["told"] = told
     if update_golden:
-        file.write_text(yaml.dump(table, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10_000))
+        file.write_text(dump_table(table))

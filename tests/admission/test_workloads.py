@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.mapping.test_mistakes import Dumper
 from tests.naming import naming
-from tests.yaml_text import load_yaml
+from tests.yaml_text import dump_table, load_yaml
 from webhook.admission import Context, Namespace
 from webhook.admission.judge import judge_templates
 from webhook.admission.stray import MAX_PARTS, strays
@@ -58,7 +56,7 @@ def test_told(*, update_golden: bool) -> None:
                 assert update_golden or told == case["told"]
                 case["told"] = told
     if update_golden:
-        TABLE.write_text(yaml.dump(rules, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10_000))
+        TABLE.write_text(dump_table(rules))
 
 
 @pytest.mark.parametrize("before, told", [(MAX_PARTS // 2, 1), (MAX_PARTS, 0)])

@@ -31,23 +31,6 @@ def stored() -> State:
     return holding(authority, pair=issue(authority, ["localhost", "127.0.0.1"], NOW)).trusting(old.certificate)
 
 
-def test_nothing_kept(run: Run, tmp_path: Path) -> None:
-    """An empty folder, and none at all."""
-    why = f"{tmp_path} contains no certificates: either the webhook has not started yet, or it serves a provided"
-    result = run("certs", "rotate", "--state-dir", str(tmp_path))
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"error: {why}")
-    result = run("certs", "rotate", "--state-dir", str(tmp_path / "missing"))
-    assert (result.exit_code, result.stderr) == (1, f"error: {tmp_path / 'missing'}: no such folder\n")
-
-
-def test_a_folder_or_a_cluster(run: Run, tmp_path: Path) -> None:
-    """Not both."""
-    result = run("certs", "rotate", "--state-dir", str(tmp_path), "--release-namespace", "ours")
-    assert result.exit_code == 1
-    assert "--state-dir replaces a cluster" in result.stderr
-
-
 @pytest.mark.parametrize(
     "arguments, rotation", [((), RotationRequest.SERVING_CERTIFICATE), (("--ca",), RotationRequest.CA)]
 )

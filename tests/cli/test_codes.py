@@ -68,24 +68,3 @@ def test_one_code(run: Run, reason: Reason) -> None:
     assert explanation_of(reason).meaning in keys
     assert f"What to do: {explanation_of(reason).advice}" in keys
     assert run("codes", reason.code.lower()).stdout == run("codes", reason.slug).stdout == result.stdout
-
-
-def test_several_codes(run: Run) -> None:
-    """One after the other; a number is enough."""
-    each = [run("codes", code).stdout for code in ("VGW101", "VGW605")]
-    assert run("codes", "101", "guarded").stdout == "\n".join(each)
-    listed = yaml.safe_load(run("codes", "605", "VGW101", "-o", "json").stdout)
-    assert [item["code"] for item in listed] == ["VGW605", "VGW101"]
-
-
-def test_unknown_code(run: Run) -> None:
-    """A usage error that names near ones, and no others."""
-    for given, hint in (
-        ("VWG101", "did you mean VGW101?"),
-        ("near_mis", "did you mean near_miss?"),
-        ("999", "`vgpu-webhook codes` lists them"),
-        ("VGW999", "`vgpu-webhook codes` lists them"),
-    ):
-        result = run("codes", given)
-        assert result.exit_code == 1
-        assert f"{given} is not a reason code; {hint}" in result.stderr

@@ -87,13 +87,6 @@ def test_nothing_in_a_manifest_commands_the_terminal(run: Run) -> None:
     assert "\x07" not in output
 
 
-def test_a_target_by_option(run: Run) -> None:
-    """``--to`` is named as what ordered it; roundings are reported with their difference."""
-    output = run("explain", "-f", str(ROOT / "examples/pods/02-sizes-given.yaml"), "--to", "vcuda").stdout
-    assert "because: --to vcuda" in output
-    assert "memory per device: 3000 MiB became 3072 MiB, +72 MiB  VGW201" in output
-
-
 @pytest.mark.parametrize(
     "values, file, why",
     [
@@ -108,32 +101,6 @@ def test_why_keys_stay_beside_a_target(run: Run, values: str, file: str, why: st
     output = run("explain", "-f", str(ROOT / f"examples/pods/{file}.yaml"), "--values", policy).stdout
     [written] = re.findall(r"^    written   nothing *(.*)$", output, re.MULTILINE)
     assert written == why
-
-
-def test_other_kinds_and_templates(run: Run) -> None:
-    """Pods are found."""
-    job = "apiVersion: x/v1\nkind: Train\nmetadata: {name: t}\nspec: {podTemplate: {spec: "
-    job += "{containers: [{name: a, resources: {limits: {nvidia.com/gpumem: 3000}}}]}}}\n"
-    treated = run("explain", "-f", "-", stdin=job).stdout
-    assert treated.startswith(f"{DEFAULT}train/t, spec.podTemplate in namespace default: allowed, changed")
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        (),
-        ("-f", "-", "--name", "nvidia.com/gpu"),
-        ("--name", "nvidia.com/gpu", "--to", "nvidia"),
-        ("--name", "nvidia.com/gpu", "-n", "x"),
-        ("-f", "/nowhere/pod.yaml"),
-        ("-f", "-", "--to", "nobody"),
-    ],
-)
-def test_usage_errors(run: Run, arguments: tuple[str, ...]) -> None:
-    """Manifests or a key, and one that can be read: else exit 1."""
-    result = run("explain", *arguments, stdin=DENIED)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr
 
 
 @pytest.mark.parametrize(
@@ -173,44 +140,3 @@ def test_our_own_labels_and_annotations(run: Run) -> None:
         (use, *_) = json.loads(run("explain", "--name", key.name, "-o", "json").stdout)["own"]
         assert use["place"] in {"label", "annotation"}
     assert f"did you mean {KEYS[0].name}?" in run("explain", "--name", f"{KEYS[0].name}s").stderr
-
-
-def test_who_owns_a_key(run: Run, tmp_path: Path) -> None:
-    """The owner follows the settings."""
-    (tmp_path / "settings.yaml").write_text("owners: {aliyun.com/gpu-mem: gpushare}\n")
-    here = json.loads(run("explain", "--name", "aliyun.com/gpu-mem", "-o", "json").stdout)
-    answer = json.loads(
-        run(
-            "explain", "--name", "aliyun.com/gpu-mem", "-o", "json", "--settings", str(tmp_path / "settings.yaml")
-        ).stdout
-    )
-    assert (here["owner"], here["choice"]) == ("aliyun", "owners: {aliyun.com/gpu-mem: gpushare}")
-    assert (answer["owner"], answer["choice"]) == ("gpushare", "owners: {aliyun.com/gpu-mem: aliyun}")
-    assert [(use["vendor"], use["in_force"], use["rows"]["1 is"]) for use in here["uses"]] == [
-        ("aliyun", True, ["1 GiB, over all devices together"]),
-        ("gpushare", False, ["1 GiB, per device"]),
-    ]
-
-
-def test_a_name_with_its_variables(run: Run) -> None:
-    """A pattern as the mapping writes it is found like a name that it matches."""
-    named = run("explain", "--name", "iluvatar.ai/MR-V100.vMem").stdout
-    assert run("explain", "--name", "iluvatar.ai/{chip}.vMem").stdout.splitlines()[2:] == named.splitlines()[2:]
-
-
-@pytest.mark.parametrize(
-    "name, near",
-    [
-        ("nvidia.com/gpumme", "did you mean nvidia.com/gpumem"),
-        ("aliyun.com/gpu-men", "did you mean aliyun.com/gpu-mem"),
-        ("gpumem", "nvidia.com/gpumem?"),
-        ("iluvatar.ai/MR-V200.vMem", "did you mean iluvatar.ai/{chip}.vMem?"),
-        ("deviceclass.resource.kubernetes.io/", "is not a key of any vendor"),
-        ("example.com/fpga", "`vgpu-webhook vendors` lists the keys"),
-    ],
-)
-def test_unknown_keys(run: Run, name: str, near: str) -> None:
-    """Exit 1, with what was probably meant."""
-    result = run("explain", "--name", name)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert near in result.stderr

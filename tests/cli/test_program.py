@@ -45,49 +45,6 @@ def test_summaries_agree_with_the_commands(run: Run) -> None:
         assert result.stdout.startswith(f"Usage: vgpu-webhook {name} ")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("nonsense",),
-        ("--nonsense",),
-        ("mutate",),
-        ("mutate", "-f", "-", "-o", "xml"),
-        ("explain",),
-        ("explain", "-f", "-", "-o", "yaml"),
-        ("codes", "a", "b"),
-        ("vendors", "x"),
-    ],
-)
-def test_usage_errors_exit_with_1(run: Run, arguments: tuple[str, ...]) -> None:
-    """2 means denied."""
-    result = run(*arguments, stdin="")
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert "Error: " in result.stderr
-
-
-def test_did_you_mean(run: Run) -> None:
-    """A command that is nearly one."""
-    assert "No such command 'mutat'. Did you mean 'mutate'?" in run("mutat").stderr
-    assert "Did you mean" not in run("xyz").stderr
-
-
-@pytest.mark.parametrize(
-    "arguments, told",
-    [
-        (("mutate", "-f", "-", "pod.yaml"), "Got unexpected extra argument (pod.yaml): manifests follow -f\n"),
-        (("explain", "pod.yaml"), "Got unexpected extra argument (pod.yaml): manifests follow -f\n"),
-        (("schema", "test", "x"), "Got unexpected extra argument (x)\n"),
-        (("check", "-", "--values", "x"), "--values is read as a file, because it follows one: options come first\n"),
-    ],
-)
-def test_where_files_stand(run: Run, arguments: tuple[str, ...], told: str) -> None:
-    """Behind -f, or of ``check`` at the end: the message says so to whoever writes it otherwise."""
-    result = run(*arguments, stdin="")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.endswith(f"Error: {told}")
-
-
 def test_no_color(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """For all commands (https://no-color.org)."""
     arguments = ("mutate", "-o", "diff", "-f", "examples/pods/02-sizes-given.yaml")

@@ -4,7 +4,6 @@ import base64
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.cli.conftest import Run
@@ -87,47 +86,3 @@ def test_settings(run: Run, tmp_path: Path) -> None:
     webhook = next(yaml.safe_load_all(result.stdout))["webhooks"][0]
     assert webhook["timeoutSeconds"] == 9
     assert webhook["namespaceSelector"]["matchExpressions"][0]["key"] == "team.example/gpu"
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        (),
-        ("--service", "gpu/webhook", "--url", "https://gpu.example/mutate"),
-        *(("--service", text) for text in ("webhook", "/webhook", "gpu/", "a/b/c")),
-        *(
-            ("--url", text)
-            for text in (
-                "http://gpu.example",
-                "https://",
-                "gpu",
-                "https://u@h/mutate",
-                "https://h/mutate?a",
-                "https://h/#a",
-                "https://h",
-                "https://h/mutate/",
-                "https://[::1/mutate",
-                "https://h:x/mutate",
-            )
-        ),
-    ],
-    ids=" ".join,
-)
-def test_wrong_addresses(run: Run, arguments: tuple[str, ...]) -> None:
-    """What the API server would refuse, or what says nothing, is a usage error."""
-    result = run("registration", *arguments)
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert "Error: " in result.stderr
-
-
-@pytest.mark.parametrize("text", [None, "no certificate"])
-def test_wrong_cas(run: Run, tmp_path: Path, text: str | None) -> None:
-    """A file that is not there, or holds something else."""
-    authority = tmp_path / "ca.crt"
-    if text is not None:
-        authority.write_text(text)
-    result = run("registration", "--service", "gpu/webhook", "--ca-file", str(authority))
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert str(authority) in result.stderr

@@ -12,8 +12,6 @@ import termios
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.cli.conftest import Run
 from tests.mapping.vendors import vendor as vendor_of
 from webhook.cli.options import PolicyOptions
@@ -110,22 +108,6 @@ def test_a_document_is_a_start_for_ones_own(run: Run, tmp_path: Path) -> None:
     }
 
 
-def test_unknown_vendor(run: Run) -> None:
-    """A usage error that names the known ones."""
-    assert "no vendor is called 'ilu': did you mean `iluvatar`?" in run("vendors", "ilu").stderr
-    result = run("vendors", "nonsense")
-    assert result.exit_code == 1
-    assert "no vendor is called 'nonsense': known are aliyun, amd, " in result.stderr
-
-
-@pytest.mark.parametrize("option", ["--mappings", "--settings"])
-def test_missing_configuration(run: Run, tmp_path: Path, option: str) -> None:
-    """A file that is not there is named."""
-    result = run("vendors", option, str(tmp_path / "nothing"))
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == f"error: {tmp_path}/nothing: No such file or directory\n"
-
-
 def test_configuration_that_is_no_text(run: Run, tmp_path: Path) -> None:
     """Bytes that are no UTF-8 are an error, not a crash."""
     (tmp_path / "a.yaml").write_bytes(b"\xff")
@@ -141,16 +123,6 @@ def test_an_extending_document_is_printed_whole(run: Run, tmp_path: Path) -> Non
     )
     text = run("vendors", "nvidia", "--mappings", str(tmp_path)).stdout
     assert repr(vendor_of(text)) == repr(load_policy(tmp_path).vendors["nvidia"])
-
-
-def test_a_cluster_that_is_not_there(run: Run, tmp_path: Path) -> None:
-    """An error and no trace; a cluster or files."""
-    both = run("vendors", "--cluster", "--settings", "x")
-    assert (both.exit_code, "--settings and --cluster are different sources of the policy" in both.stderr) == (1, True)
-    (tmp_path / "config").write_text("{}")
-    result = run("vendors", "--cluster", "--kubeconfig", str(tmp_path / "config"))
-    assert result.exit_code == 1
-    assert result.stderr.startswith("error: ")
 
 
 def test_a_table_fits_a_narrow_terminal() -> None:

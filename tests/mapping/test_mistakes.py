@@ -13,22 +13,10 @@ import yaml
 
 from tests.mapping.vendors import policy, problems
 from tests.naming import naming
-from tests.yaml_text import load_yaml
+from tests.yaml_text import dump_table, load_yaml
 
 FILES = sorted(Path(__file__).with_name("mistakes").iterdir())
 KNOWN = re.compile(r"known are (acme, )?aliyun, .*\)")
-
-
-class Dumper(yaml.SafeDumper):
-    """Texts of several lines as blocks, whatever has none on one line."""
-
-    def represent_data(self, data: Any) -> yaml.Node:
-        if isinstance(data, str) and "\n" in data:
-            return self.represent_scalar("tag:yaml.org,2002:str", data, style="|")
-        node = super().represent_data(data)
-        if isinstance(node, yaml.CollectionNode):
-            node.flow_style = "told" not in repr(data) and "\\n" not in repr(data)
-        return node
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -45,7 +33,7 @@ def test_mistakes(file: Path, *, update_golden: bool) -> None:
             assert update_golden or told == mistake["told"]
             mistake["told"] = told
     if update_golden:
-        file.write_text(yaml.dump(table, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10_000))
+        file.write_text(dump_table(table))
 
 
 def mistaken(document: str, mistake: dict[str, Any]) -> list[str]:
