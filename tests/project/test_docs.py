@@ -591,13 +591,16 @@ def test_packages_say_what_belongs_there() -> None:
 
 
 def test_checks_of_the_doctor_are_documented() -> None:
-    """The table of checks has each check with its question, in order, and no other."""
+    """The table of checks has each check with its question, in order, and no other; no page shows a result of another."""
     section = TEXTS["docs/reference.md"].partition("## Checks")[2].partition("\n## ")[0]
     listed = re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", section, re.MULTILINE)
     questions = [str(check.answer.__doc__).partition("\n")[0].rstrip("?") for check in CHECKS]
     assert listed == [
         (check.name, f"{text[0].lower()}{text[1:]}") for check, text in zip(CHECKS, questions, strict=True)
     ]
+    shown = re.findall(r"^[✓‼] ([a-z-]+): ", "\n".join(TEXTS.values()), re.MULTILINE)
+    assert set(shown) <= {check.name for check in CHECKS}
+    assert shown
 
 
 def test_permissions_are_those_that_are_used() -> None:
