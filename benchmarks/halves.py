@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.cluster import GPU, OWN, TEAM, Creator, connection, medians, memory_of, until
+from benchmarks.cluster import OWN, SHARE, TEAM, Creator, connection, medians, memory_of, until
 from benchmarks.cluster import PODS as CREATED
 from benchmarks.figures import Figure, print_all
 from benchmarks.processes import Server, started
@@ -111,7 +111,7 @@ def updates(plane: ControlPlane) -> tuple[float, int]:
     """Updates a second, and calls for them."""
     names = [f"pod-{number}" for number in range(THREADS)]
     for number, name in enumerate(names):
-        limits = {GPU: "1", "nvidia.com/gpumem": "3000"} if number % 2 else {"cpu": "1"}
+        limits = {**SHARE, "nvidia.com/gpumem": "3000"} if number % 2 else {"cpu": "1"}
         container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": limits}}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
         plane.client.create(pod, TEAM).accepted()
