@@ -117,8 +117,7 @@ def test_the_probes_of_many_forms() -> None:
     """Where nothing keeps their number down, every form is still tried."""
     data = {**document(), "forms": [{"name": "f", "when": {"gpu": 1}, **MEANT}]}
     problems = Problems()
-    written = Schema.model_validate(data).model_copy(update={"source": "x", "overridden": frozenset()})
-    made = compile_vendor(written, problems)
+    made = compile_vendor(Schema.model_validate(data).model_copy(update={"source": "x"}), (), problems)
     assert problems.found == []
     many = made.model_copy(update={"forms": made.forms * 1500})
     assert sum(1 for _ in combinations(many)) > 1500

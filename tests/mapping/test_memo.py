@@ -27,15 +27,6 @@ def test_what_alone_is_too_much_drops_nothing() -> None:
     assert (len(memo), memo.get("small"), memo.get("large")) == (1, 1, None)
 
 
-def test_cleared() -> None:
-    """Nothing is counted of what was dropped."""
-    memo = Memo()
-    memo.keep("a", 1, 100)
-    memo.met("a")
-    memo.clear()
-    assert (len(memo), memo.size, memo.met("a")) == (0, 0, False)
-
-
 def test_what_occurs_once_is_only_noted() -> None:
     """So that pods that are all different do not push out those of templates; what is noted is bounded, too."""
     memo = Memo()

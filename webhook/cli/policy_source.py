@@ -56,7 +56,7 @@ class SourcedPolicy:
     def written(self, vendor: str) -> dict[str, Any]:
         """Return the document of a vendor as it is written, merged with the one that it extends."""
         own = next((each for each in self.mappings if _vendor(each.data) == vendor), None)
-        return dict(builtin()[vendor].data if own is None else merge_documents(own, builtin()).data)
+        return builtin()[vendor].data if own is None else merge_documents(own, builtin())
 
     def kept_beside(self, mappings: Sequence[Document]) -> list[Document]:
         """Return the mappings of vendors that these do not replace."""

@@ -51,13 +51,13 @@ def drafted(document: Document) -> tuple[Prepared | None, tuple[Problem, ...]]:
     problems, vendor = Problems(), None
     try:
         with problems_of(document.source, document.lines.get((), 1)):
-            merged = merge_documents(document, builtin())
-            inherited = inherited_names(document, merged.data, builtin())
-            model, earlier, removed = validated_part(Vendor, merged.data, document)
+            data = merge_documents(document, builtin())
+            inherited = inherited_names(document, data, builtin())
+            model, earlier, removed = validated_part(Vendor, data, document)
             try:
-                origin = {"source": document.source, "overridden": merged.overridden}
-                written = model and model.model_copy(update=origin)
-                vendor = written and compile_vendor(written, problems)
+                written = model and model.model_copy(update={"source": document.source})
+                own = document.data.get("variables")
+                vendor = written and compile_vendor(written, own if isinstance(own, dict) else (), problems)
             except Exception:
                 # An error after a problem most probably follows from it.
                 if not (earlier or problems.found):
@@ -69,7 +69,7 @@ def drafted(document: Document) -> tuple[Prepared | None, tuple[Problem, ...]]:
         # What a form lacks may be what such a key would define.
         further = [each for each in further if each.path[:1] != ("forms",) or len(each.path) > _FORM]
     found = (*inherited, *earlier, *further)
-    return None if vendor is None or inherited else Prepared(document, merged.data, vendor), found
+    return None if vendor is None or inherited else Prepared(document, data, vendor), found
 
 
 def probed(prepared: Prepared, vendor: Vendor, largest_card: int) -> tuple[Problem, ...]:
@@ -91,7 +91,7 @@ class _BuiltIn(Mapping[str, Document]):
     def __getitem__(self, vendor: str) -> Document:
         """Return a document; if it extends another one, merged with it."""
         document = _built_in(vendor)
-        return replace(document, data=dict(merge_documents(document, self).data))
+        return replace(document, data=merge_documents(document, self))
 
     def __iter__(self) -> Iterator[str]:
         return iter(_built_in_files())
@@ -201,7 +201,7 @@ def _combined(
     except Exception as error:
         if calm:
             return None, []
-        raise MappingError([_internal_error(error, own, settings)]) from error
+        raise MappingError([bug(error, "", None)]) from error
 
 
 def _by_vendor(
@@ -248,20 +248,6 @@ def combine(own: Mapping[str, Prepared], settings: Settings) -> Policy:
     # Most of what a first pod would wait for, with `near`.
     _ = policy.read_keys
     return policy
-
-
-def _internal_error(error: Exception, own: Mapping[str, Prepared], settings: Document | None) -> Problem:
-    """Return the problem for an error that documents cause together, in the first document that completes the cause."""
-    before: dict[str, Prepared] = {}
-    for name, prepared in own.items():
-        before[name] = prepared
-        try:
-            combine(before, Settings())
-        except MappingError:
-            continue
-        except Exception as again:  # noqa: BLE001  (this is the error to find)
-            return bug(again, prepared.document.source, prepared.document.lines.get((), 1))
-    return bug(error, SETTINGS if settings is None else settings.source)
 
 
 def _text_of(data: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -23,7 +23,6 @@ from webhook.text import without_middle
 
 Model = TypeVar("Model", bound=Strict)
 _RENAMED: Final = {"largestCard": "largestDevice"}  # settings of before with their present names
-
 _WANTED: Final = {
     "list_type": "a list",
     "dict_type": "a map",
@@ -137,10 +136,8 @@ def _of_other_type(error: ErrorDetails) -> bool:
 
 
 def placed(problem: Problem, document: Document) -> Problem:
-    """Return a problem with the source and the line in its document: of the deepest part of the path that this contains."""
-    parts = (problem.path[:length] for length in range(len(problem.path), -1, -1))
-    line = next((document.lines[part] for part in parts if part in document.lines), None)
-    return replace(problem, source=document.source, line=line)
+    """Return a problem with the source and the line in its document."""
+    return replace(problem, source=document.source, line=document.line(problem.path))
 
 
 def _unknown(key: str, known: Sequence[str]) -> tuple[str, str | None]:
@@ -247,17 +244,10 @@ def _resolved(node: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mapping[
 EXTENDS: Final = "extends"
 
 
-class Merged(NamedTuple):
-    """The data of a document merged with the one that it extends, and the paths in which it differs from that."""
-
-    data: Mapping[str, Any]
-    overridden: frozenset[FieldPath] = frozenset()
-
-
-def merge_documents(document: Document, builtin: Mapping[str, Document]) -> Merged:
-    """Merge a document over the built-in one that it extends; `inherited_names` checks the result."""
+def merge_documents(document: Document, builtin: Mapping[str, Document]) -> dict[str, Any]:
+    """Return the data of a document, merged over the built-in one that it extends; `inherited_names` checks the result."""
     if EXTENDS not in document.data:
-        return Merged(document.data)
+        return document.data
     base = document.data[EXTENDS]
     if not isinstance(base, str) or base not in builtin:
         of_alias = (name for name, each in builtin.items() if base in each.data.get("aliases", ()))
@@ -266,28 +256,15 @@ def merge_documents(document: Document, builtin: Mapping[str, Document]) -> Merg
             hint = f"for a vendor of your own write `vendor: {without_middle(str(base))}`"
         problem = Problem(f"{without_middle(repr(base))} is not a built-in mapping", (EXTENDS,), hint)
         raise MappingError([placed(problem, document)])
-    changes = {key: value for key, value in document.data.items() if key != EXTENDS}
-    overridden: set[FieldPath] = set()
-    data = _merge(builtin[base].data, changes, (), overridden)
-    return Merged(data, frozenset(overridden))
+    return _merge(builtin[base].data, {key: value for key, value in document.data.items() if key != EXTENDS})
 
 
-def _merge(
-    base: Mapping[str, Any], changes: Mapping[str, Any], path: FieldPath, overridden: set[FieldPath]
-) -> dict[str, Any]:
-    merged = dict(base)
-    for key, value in changes.items():
-        here = (*path, key)
-        if value is None and key in base and key != "unit":
-            del merged[key]
-            overridden.add(here)
-        elif isinstance(value, dict) and isinstance(base.get(key), dict):
-            merged[key] = _merge(base[key], value, here, overridden)
-        else:
-            if key not in base or base[key] != value:
-                overridden.add(here)
-            merged[key] = value
-    return merged
+def _merge(base: Any, changes: Any) -> Any:
+    if not isinstance(base, dict) or not isinstance(changes, dict):
+        return changes
+    merged = base | {key: _merge(base.get(key), value) for key, value in changes.items()}
+    removed = {key for key, value in changes.items() if value is None and key in base and key != "unit"}
+    return {key: value for key, value in merged.items() if key not in removed}
 
 
 def inherited_names(document: Document, data: Mapping[str, Any], builtin: Mapping[str, Document]) -> list[Problem]:

@@ -15,6 +15,7 @@ from webhook.mapping.model.keys import (
     Template,
     Variable,
     Variables,
+    check_variables,
     compile_form,
     compile_key,
     in_dimensions,
@@ -23,28 +24,28 @@ from webhook.mapping.model.match_names import compile_lets_through
 from webhook.mapping.model.shim import compile_shim
 from webhook.mapping.model.variables import compile_variables
 from webhook.mapping.model.vendor import Default, Owned, Vendor
-from webhook.mapping.notation import Expression, NameSet, PatternError, expression, literal
+from webhook.mapping.notation import Expression, NameSet, PatternError, expression
 from webhook.request import Dimension, Percent
 
 _LITERAL: Final = re.compile(r"[A-Za-z0-9]")
 MAX_NAMES: Final = 2048  # the most names that one document may list
 
 
-def compile_vendor(document: Vendor, problems: Problems) -> Vendor:
+def compile_vendor(document: Vendor, own: Collection[str], problems: Problems) -> Vendor:
     """Compile a document, which has its source, as far as possible; the vendor is usable only without problems.
 
-    A problem is a rule of documents that the types of the schema cannot express.
+    A problem is a rule of documents that the types of the schema cannot express. The variables that are the document's `own`
+    have to have an effect: of one that it extends some may have lost theirs, as keys got other names.
     """
     device_class = None if document.claim is None else document.claim.device_class
     keys = {
         name: compile_key(name, key, document.variables, problems.at("keys", name), device_class)
         for name, key in document.keys.items()
     }
-    variables = _variables(document, keys.values(), problems)
+    variables = _variables(document, keys.values(), own, problems)
     _check_names(keys, problems)
-    # Variables are parts of the patterns of names: with invalid ones, no pattern could be compiled.
-    if not any(problem.path[:1] == ("variables",) for problem in problems.found):
-        _check_patterns(keys, document, problems)
+    for key, template in ((each, template) for each in keys.values() for template in each.templates):
+        _expression(template, document.variables, problems.at("keys", key.name, key.place))
     _check_count(keys, document, problems)
     forms = [
         compile_form(index, form, document.variables, keys, problems.at("forms", index))
@@ -69,42 +70,30 @@ def compile_vendor(document: Vendor, problems: Problems) -> Vendor:
     return vendor.model_copy(update={"lets_through": lets_through})
 
 
-def _variables(document: Vendor, keys: Collection[Key], problems: Problems) -> dict[str, Variable]:
+def _variables(
+    document: Vendor, keys: Collection[Key], own: Collection[str], problems: Problems
+) -> dict[str, Variable]:
     used = {variable for key in keys for variable in (*key.variables, key.row_of)}
     others = (*document.marks, *document.all_hints, *(document.match.keys or ()))
     marks = {variable for name in others for variable in Template(name).variables}
-    # What a document has of the one that it extends; whether it changed it or not.
-    inherits = document.overridden and ("variables",) not in document.overridden
-    inherited = {name for name in document.variables if inherits and ("variables", name) not in document.overridden}
-    return compile_variables(document.variables, used, marks, inherited, problems)
+    return compile_variables(document.variables, used, marks, own, problems)
 
 
 def _derived(vendor: Vendor) -> dict[str, Any]:
     """What follows from the compiled keys, variables and forms."""
-    by_dimension = in_dimensions(vendor.keys.values())
-    expressed = {name for name, found in by_dimension.items() if found} | _implied(vendor)
+    keys = vendor.keys.values()
+    by_dimension = {name: tuple(key.name for key in found) for name, found in in_dimensions(keys).items()}
+    rows = [row for variable in vendor.variables.values() for row in variable.rows.values()]
+    derived = any(isinstance(form.devices, Derived) for form in vendor.forms)
+    implied = {"devices": derived, **{name: any(getattr(row, name) for row in rows) for name in ("memory", "cores")}}
     return {
-        "by_dimension": {name: tuple(key.name for key in found) for name, found in by_dimension.items()},
-        "expressed": frozenset(expressed),
+        "by_dimension": by_dimension,
+        "expressed": frozenset(name for name, found in by_dimension.items() if found or implied[name]),
         "system": vendor.served_by or next((source.system for source in vendor.sources), vendor.name),
         "unreported": frozenset(name for name, key in vendor.keys.items() if key.unreported is not None),
-        **_of_others(vendor.keys.values()),
+        "annotation_keys": not any(key.of_container and key.place != "borrowed" for key in keys),
+        "borrowed": {name.text: key for key in keys if key.place == "borrowed" for name in key.spellings},
     }
-
-
-def _implied(vendor: Vendor) -> set[Dimension]:
-    """The dimensions that forms or rows of names imply."""
-    rows = [row for variable in vendor.variables.values() for row in variable.rows.values()]
-    amounts: list[Dimension] = ["memory", "cores"]
-    implied = {name for name in amounts if any(getattr(row, name) is not None for row in rows)}
-    return implied | ({"devices"} if any(isinstance(form.devices, Derived) for form in vendor.forms) else set())
-
-
-def _of_others(keys: Collection[Key]) -> dict[str, Any]:
-    """Which resource names of others have a meaning beside the vendor's own, and whether it has none."""
-    borrowed = [key for key in keys if key.place == "borrowed"]
-    own = any(key.of_container and key.place != "borrowed" for key in keys)
-    return {"annotation_keys": not own, "borrowed": {name.text: key for key in borrowed for name in key.spellings}}
 
 
 def _owned(document: Vendor, problems: Problems) -> Owned:
@@ -121,28 +110,26 @@ def _owned(document: Vendor, problems: Problems) -> Owned:
 
 def _name_set(keys: Mapping[FieldPath, str], variables: Variables, problems: Problems) -> NameSet:
     """Compile keys, which are by their path; add what is wrong with them to `problems`."""
-    expressions: list[Expression] = []
-    for path, key in keys.items():
-        unknown = [name for name in VARIABLE.findall(key) if name not in variables]
-        for name in unknown:
-            hint = "add it under `variables`, or write `*`"
-            problems.add(path, f"the variable {{{name}}} is not defined", hint)
-        nothing = _LITERAL.search(VARIABLE.sub("", key)) is None
-        problems.when(nothing, path, f"{key!r} matches every key", "write a part of the key itself")
-        if "{" in key and not unknown:
-            try:
-                expressions.append(expression(_expression_of(key, variables)))
-            except PatternError as error:
-                problems.add(path, f"a variable's pattern cannot be read: {error}")
-    return NameSet.of((key for key in keys.values() if "{" not in key), expressions)
+    names: list[str] = []
+    expressions: list[Expression | None] = []
+    for path, template in ((path, Template(key)) for path, key in keys.items()):
+        here = problems.at(*path)
+        check_variables([template], variables, here)
+        nothing = _LITERAL.search(VARIABLE.sub("", template.text)) is None
+        here.when(nothing, (), f"{template.text!r} matches every key", "write a part of the key itself")
+        names += (name for name, _ in template.names(variables))
+        expressions.append(_expression(template, variables, here))
+    return NameSet.of(names, filter(None, expressions))
 
 
-def _expression_of(key: str, variables: Variables) -> str:
-    parts = [".*".join(map(literal, re.split(r"\*+", part))) for part in VARIABLE.split(key)]
-    for i, name in enumerate(VARIABLE.findall(key)):
-        possible = (*map(literal, variables[name].listed), variables[name].pattern)
-        parts[2 * i + 1] = f"(?:{'|'.join(filter(None, possible))})"
-    return "".join(parts)
+def _expression(template: Template, variables: Variables, problems: Problems) -> Expression | None:
+    """Compile the pattern of a name; None if it has none."""
+    pattern = template.pattern(variables)
+    try:
+        return None if pattern is None else expression(pattern)
+    except PatternError as error:
+        problems.add((), f"the pattern of {template.text} {error}")
+        return None
 
 
 def _check_keys(vendor: Vendor, problems: Problems) -> None:
@@ -204,23 +191,13 @@ def _check_names(keys: Mapping[str, Key], problems: Problems) -> None:
         problems.when(other != key.name, ("keys", key.name), f"{template.text} is already the key {other!r}")
 
 
-def _check_patterns(keys: Mapping[str, Key], document: Vendor, problems: Problems) -> None:
-    """Report names whose patterns cannot be compiled."""
-    for key, template in ((each, template) for each in keys.values() for template in each.templates):
-        pattern = template.pattern(document.variables)
-        try:
-            if pattern is not None:
-                expression(pattern)
-        except PatternError as error:
-            problems.add(("keys", key.name, key.place), f"the pattern of {template.text} {error}")
-
-
 def _check_count(keys: Mapping[str, Key], document: Vendor, problems: Problems) -> None:
     """Stop compiling if keys and variables make too many names."""
     found = len(problems.found)
     listed: dict[FieldPath, Iterable[Template]] = {
         ("keys",): [template for key in keys.values() for template in key.templates],
         ("owned",): map(Template, document.marks),
+        ("hints",): map(Template, document.all_hints),
         ("match", "keys"): map(Template, document.match.keys or ()),
     }
     for path, templates in listed.items():

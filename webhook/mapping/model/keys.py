@@ -162,11 +162,11 @@ class Template:
             yield "".join(parts), tuple(zip(self.variables, values, strict=True))
 
     def pattern(self, variables: Variables) -> str | None:
-        """Return an expression with a group for each variable, or None if all names can be listed."""
+        """Return an expression with a group for each variable, or None if all names can be listed; ``*`` is any text."""
         values = self._parts(variables)
         if not any(part.pattern for part in values):
             return None
-        parts = list(map(literal, VARIABLE.split(self.text)))
+        parts = [".*".join(map(literal, re.split(r"\*+", part))) for part in VARIABLE.split(self.text)]
         parts[1::2] = [
             f"(?P<{name.replace('-', '_')}>{part.pattern or '|'.join(map(literal, part.listed))})"
             for name, part in zip(self.variables, values, strict=True)
@@ -373,8 +373,8 @@ def compile_key(name: str, key: Key, variables: Variables, problems: Problems, d
     }
     place = next(place for place, names in named.items() if names is not None)
     spellings, twin = tuple(map(Template, texts(named[place]))), tuple(map(Template, texts(key.request_key)))
-    _check_variables(spellings, variables, problems.at(place))
-    _check_variables(twin, variables, problems.at("requestKey"))
+    check_variables(spellings, variables, problems.at(place))
+    check_variables(twin, variables, problems.at("requestKey"))
     problems.when(name in DIMENSIONS, (), "a key may not have the name of a dimension", f"call it `{name}-key`")
     undefined = key.row_of is not None and key.row_of not in variables
     problems.when(undefined, "rowOf", f"the variable {key.row_of!r} is not defined")
@@ -483,8 +483,8 @@ def _wrong_in_claim(key: Key, claim: str) -> tuple[str, str | None] | None:
     return ("a capacity is a number for each device, in a known unit", None) if of_pod else None
 
 
-def _check_variables(templates: Iterable[Template], variables: Collection[str], problems: Problems) -> None:
-    """Report variables of a key that are not defined, or occur twice."""
+def check_variables(templates: Iterable[Template], variables: Collection[str], problems: Problems) -> None:
+    """Report variables of a name that are not defined, or occur twice."""
     used: set[str] = set()
     for template in templates:
         used.update(template.variables)

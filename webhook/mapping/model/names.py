@@ -102,12 +102,14 @@ def index(vendors: Iterable[Vendor], place: KeyPlace) -> Names:
 def conflicts(names: Names, place: KeyPlace, vendors: Mapping[str, Vendor]) -> Iterator[Problem]:
     """Report names that more than one vendor in force would own, once for each document that is not built in.
 
-    Only names that can be listed; patterns may overlap: see `Names.owners`.
+    Only names that can be listed; patterns may overlap: see `Names.owners`. An annotation has one owner if it holds memory or
+    cores; counts may be shared.
     """
     what = "resource name" if place == "resource" else place
     for key, owners in names.exact.items():
-        key_names = {owner.vendor: owner.key_name for owner in reversed(owners)}
-        if len(key_names) == 1:
+        keys = [(owner.vendor, vendors[owner.vendor].keys[owner.key_name]) for owner in reversed(owners)]
+        key_names = {name: each.name for name, each in keys if place == "resource" or {*each.dimensions} - {"devices"}}
+        if len(key_names) <= 1:
             continue
         message = f"{what} {key} is owned by more than one vendor: {', '.join(sorted(key_names))}"
         hint = f"choose one in the settings: `owners: {{{key}: {min(key_names)}}}`, or make one of them `inactive`"

@@ -36,27 +36,15 @@ ENTRY: Final = 108
 MAX_MET: Final = 4096  # number of arguments that are noted without a result
 
 
-class Memo:
+class Memo(dict[Hashable, Any]):
     """Results by the arguments of their functions. When they have more than `MAX_BYTES`, all are dropped at once."""
 
-    __slots__ = ("_bytes", "_met", "_results")
+    __slots__ = ("_met", "size")
 
     def __init__(self) -> None:
-        self._results: dict[Hashable, Any] = {}
-        self._bytes = 0
+        super().__init__()
+        self.size = 0  # bytes of all results, as counted
         self._met: set[int] = set()
-
-    def __len__(self) -> int:
-        return len(self._results)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all results, as counted."""
-        return self._bytes
-
-    def get(self, key: Hashable) -> Any:
-        """Return the result for these arguments, or None."""
-        return self._results.get(key)
 
     def met(self, key: Hashable) -> bool:
         """Return whether these arguments were met before, and note them: what occurs once is not worth storing."""
@@ -73,17 +61,11 @@ class Memo:
         size += ENTRY
         if size > MAX_BYTES:
             return
-        if self._bytes + size > MAX_BYTES:
-            self._results.clear()
-            self._bytes = 0
-        self._results[key] = result
-        self._bytes += size
-
-    def clear(self) -> None:
-        """Drop everything."""
-        self._results.clear()
-        self._bytes = 0
-        self._met.clear()
+        if self.size + size > MAX_BYTES:
+            self.clear()
+            self.size = 0
+        self[key] = result
+        self.size += size
 
 
 MAX_MEMORY: Final = 32 * MIB  # bytes that RE2 may use: enough for ten thousand names
@@ -164,21 +146,11 @@ def contradictions(vendors: Mapping[str, Vendor], settings: Settings, names: Map
         *_unknown_names(vendors),
         *_settings_problems(vendors, settings),
         *conflicts(names["resource"], "resource", vendors),
-        *conflicts(_size_annotations(vendors, names["annotation"]), "annotation", vendors),
+        *conflicts(names["annotation"], "annotation", vendors),
         *_chains(vendors, settings),
         *_placed_keys(vendors, names),
         *_capacity_problems(vendors.values()),
     ]
-
-
-def _size_annotations(vendors: Mapping[str, Vendor], annotations: Names) -> Names:
-    """Return the annotations that hold memory or cores, which have one owner; counts may be shared."""
-
-    def sized(owner: Owner) -> bool:
-        return bool({"memory", "cores"} & set(vendors[owner.vendor].keys[owner.key_name].dimensions))
-
-    found = {key: tuple(filter(sized, owners)) for key, owners in annotations.exact.items()}
-    return Names({key: owners for key, owners in found.items() if owners})
 
 
 def _placed_keys(vendors: Mapping[str, Vendor], names: Mapping[KeyPlace, Names]) -> Iterator[Problem]:

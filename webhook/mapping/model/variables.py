@@ -1,7 +1,5 @@
 """Compiles the variables of a document: the size of a device for each value, on the models of devices in the cluster."""
 
-import difflib
-import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -22,7 +20,7 @@ def compile_variables(
     variables: Variables,
     keys: Collection[str | None],  # in names of keys, and those whose row a key picks
     marks: Collection[str],  # in names that only a scheduler writes, and in hints
-    inherited: Collection[str],  # those of the document that this one extends
+    own: Collection[str],  # those that the document itself has, not one that it extends
     problems: Problems,
 ) -> dict[str, Variable]:
     """Compile the variable parts of names, with their rows."""
@@ -40,20 +38,12 @@ def compile_variables(
             compiled[name] = _compiled(name, variable, here, everywhere=variable.table is not None and name not in keys)
             if compiled[name].everywhere:
                 _check_row_of_all(compiled[name], variables, here)
-            elif name not in keys:
-                _check_effect(name, variable, here, marked=name in marks, inherited=name in inherited)
+            elif name not in keys and name in own:
+                # Nothing is written with it, and only marks are read with it.
+                path, message = () if variable.writable is None else ("write",), f"no key contains {{{name}}}"
+                wrong, hint = path or name not in marks, "add it to a key, or remove it"
+                here.when(wrong, path, f"has no effect: {message}", hint)
     return compiled
-
-
-def _check_effect(name: str, variable: Variable, problems: Problems, *, marked: bool, inherited: bool) -> None:
-    """Check a variable that is in no key and has no rows: nothing is written with it, and only marks are read with it.
-
-    A document may give the keys that it inherits other names, and so lose the use of an inherited variable.
-    """
-    hint = f"add it to a key, or {f'write `{name}: null`' if inherited else 'remove it'}"
-    if variable.writable is not None or not (marked or inherited):
-        path = () if variable.writable is None else ("write",)
-        problems.add(path, f"has no effect: no key contains {{{name}}}", hint)
 
 
 def _check_row_of_all(variable: Variable, variables: Variables, problems: Problems) -> None:
@@ -84,17 +74,9 @@ def _models(variable: Variable, problems: Problems) -> frozenset[str] | None:
         if not known:
             problems.add(("model",), "no row has amounts by model", "remove `model`")
         elif model not in known:
-            problems.add(("model",), f"no row knows the model {model!r}", _nearest_model(model, known))
+            # None is offered as the likely one: one that reads alike is another device.
+            problems.add(("model",), f"no row knows the model {model!r}", f"known are {', '.join(sorted(known))}")
     return frozenset(chosen) & known.keys() or None
-
-
-def _nearest_model(model: str, known: Collection[str]) -> str:
-    """Suggest models that begin like this one, or else the nearest with the same numbers: others are other devices."""
-    same_numbers = [name for name in known if re.findall("[0-9]+", name) == re.findall("[0-9]+", model)]
-    suggested = sorted(name for name in known if name.lower().startswith(f"{model.lower()}-"))
-    suggested = suggested or difflib.get_close_matches(model[:64], same_numbers, n=1)
-    meant = " or ".join(f"`{name}`" for name in suggested)
-    return f"did you mean {meant}?" if meant else f"known are {', '.join(sorted(known))}"
 
 
 def _check_written(variable: Variable, available: Mapping[str, Row], problems: Problems) -> None:

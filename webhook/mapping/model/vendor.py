@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from webhook.mapping.document.problem import FieldPath
 from webhook.mapping.document.strict import (
     API_VERSION,
     FEW,
@@ -171,7 +170,6 @@ class Vendor(Strict):
 
     if TYPE_CHECKING:
         source: str  # the source of the document
-        overridden: frozenset[FieldPath]  # where it differs from the document that it extends
         by_dimension: Mapping[Dimension, tuple[str, ...]]  # the keys of each dimension, in the order of the document
         annotation_keys: bool  # it has no resource names of its own: labels and annotations request
         defaults: Mapping[Dimension, Default]
