@@ -11,6 +11,7 @@ from tests.decisions.test_cases import CASES, context_in, policy_in
 from tests.mapping.vendors import policy
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
+from webhook.admission.decision import ENFORCE_LABEL
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Memo, Policy
 from webhook.pod import decode_pod
@@ -109,6 +110,7 @@ def test_circumstances_are_remembered_apart() -> None:
         Context(replace(privileged, annotations={"vgpu-webhook.io/target": "volcano"})),
         Context(replace(privileged, annotations={"vgpu-webhook.io/shim": "image"})),
         Context(replace(privileged, annotations={"vgpu-webhook.io/shim": "image"}), image_volumes=False),
+        Context(Namespace("n", {"vgpu-webhook.io/inject": "enabled", ENFORCE_LABEL: "baseline"}), "restricted"),
         Context(Namespace("n", {"vgpu-webhook.io/inject": "enabled"}), "restricted"),
         Context(Namespace("n", {"vgpu-webhook.io/inject": "enabled"}), "privileged"),
     ]

@@ -16,6 +16,7 @@ from webhook.cluster import claims
 from webhook.cluster.claims import (
     GROUP,
     MAKING,
+    MAX_NAMED,
     MAX_REPAIRS,
     PODS,
     REMEMBERED,
@@ -224,6 +225,16 @@ async def test_what_a_pod_uses_is_kept(more: dict[str, Any]) -> None:
     assert await collected(api) == [other(0).name]
 
 
+async def test_of_a_pod_that_names_more_than_it_has_containers_a_bounded_part_is_stored() -> None:
+    """A cluster with many such pods would fill the memory of a replica."""
+    api = Cluster()
+    names = [other(number).name for number in range(MAX_NAMED + 1)]
+    api.pod("user", *names, metadata={"labels": {CLAIM: "true"}})
+    async with of(api) as templates:
+        (seen,) = templates.pods.objects.values()
+        assert (seen.named, seen.waiting) == (tuple(names[:-1]), tuple(names[:-1]))
+
+
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 async def test_pods_that_have_ended_use_nothing(phase: str) -> None:
     """Their claims are gone."""
@@ -267,6 +278,18 @@ async def test_all_namespaces_are_collected_at_once() -> None:
     api.answers[f"{GROUP}/namespaces/team-0/{RESOURCE}"] = refusal(403, "Forbidden")
     with capture_logs():
         assert len(await collected(api)) == 20
+
+
+async def test_a_template_with_other_content_than_its_name_says_serves_no_pod() -> None:
+    """Its author would choose what others get; who looks at the cluster is told, and nothing is deleted."""
+    api = Cluster()
+    api.template(other(3), name=other(0).name)
+    api.template(other(1))
+    async with of(api) as templates:
+        assert [templates.known("team", [other(number)]) for number in (0, 1, 2)] == [False, True, False]
+        with pytest.raises(RefusedError, match=f"{other(0).name} has other content than its name says"):
+            await templates.provide("team", [other(0), other(1)])
+        assert api.templates == [other(0).name, other(1).name]
 
 
 async def test_the_oldest_unused_ones_make_room() -> None:

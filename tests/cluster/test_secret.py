@@ -37,6 +37,18 @@ async def test_who_read_an_older_version_writes_nothing() -> None:
     assert (await other.read()).files is None
 
 
+async def test_who_has_read_again_writes_nothing_for_the_version_before() -> None:
+    """What was decided about that one is no longer asked for, though the API server would take it."""
+    api = FakeApi()
+    one, other = store(api), store(api)
+    assert await one.write({"ca.crt": b"a"}, (await one.read()).version)
+    before = await one.read()
+    assert await other.write({"ca.crt": b"b"}, (await other.read()).version)
+    after = await one.read()
+    assert not await one.write({"ca.crt": b"c"}, before.version)
+    assert await one.read() == after
+
+
 async def test_a_secret_that_somebody_prepared() -> None:
     """Of another type and with other things in it: filled, and what is not ours stays."""
     api = FakeApi()
