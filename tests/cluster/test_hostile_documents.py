@@ -122,7 +122,7 @@ def test_a_bug_of_documents_together(monkeypatch: pytest.MonkeyPatch, guilty: se
     assert {verdict.config_map.name for verdict in found.verdicts if not verdict.accepted} == {"bad"}
     assert names[2] not in found.policy.vendors
     assert set(names) - {"bad"} < found.policy.vendors.keys()
-    with pytest.raises(MappingError, match="^it causes an internal error of the webhook: ZeroDivisionError"):
+    with pytest.raises(MappingError, match=r"^it causes an internal error of the webhook: ZeroDivisionError"):
         build_policy([parse(vendor(name), name)[0] for name in names])
 
 
