@@ -73,10 +73,9 @@ class Document:
     data: dict[str, Any]
     lines: Mapping[FieldPath, int]
 
-    def line(self, path: FieldPath) -> int | None:
-        """Return the line of a path, or of the nearest known parent; None of data that was not read from a text."""
-        parts = (path[:end] for end in range(len(path), -1, -1))
-        return next((self.lines[part] for part in parts if part in self.lines), None)
+    def line(self, path: FieldPath) -> int:
+        """Return the line of a path, or of the nearest known parent."""
+        return next(self.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.lines)
 
 
 def parse(text: str, source: str) -> list[Document]:

@@ -136,8 +136,8 @@ def _of_other_type(error: ErrorDetails) -> bool:
 
 
 def placed(problem: Problem, document: Document) -> Problem:
-    """Return a problem with the source and the line in its document."""
-    return replace(problem, source=document.source, line=document.line(problem.path))
+    """Return a problem with the source and the line in its document; without one of data that was not read from a text."""
+    return replace(problem, source=document.source, line=document.line(problem.path) if document.lines else None)
 
 
 def _unknown(key: str, known: Sequence[str]) -> tuple[str, str | None]:
@@ -256,7 +256,10 @@ def merge_documents(document: Document, builtin: Mapping[str, Document]) -> dict
             hint = f"for a vendor of your own write `vendor: {without_middle(str(base))}`"
         problem = Problem(f"{without_middle(repr(base))} is not a built-in mapping", (EXTENDS,), hint)
         raise MappingError([placed(problem, document)])
-    return _merge(builtin[base].data, {key: value for key, value in document.data.items() if key != EXTENDS})
+    merged: dict[str, Any] = _merge(
+        builtin[base].data, {key: value for key, value in document.data.items() if key != EXTENDS}
+    )
+    return merged
 
 
 def _merge(base: Any, changes: Any) -> Any:
