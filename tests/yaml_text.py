@@ -33,3 +33,16 @@ class _Dumper(yaml.SafeDumper):
 def dump_table(table: Any) -> str:
     """A table with what its test has found, as a person reads it."""
     return str(yaml.dump(table, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000))
+
+
+def put(part: Any, path: str, value: Any) -> None:
+    """Set the value at a path, whose steps have spaces between them; in a map null takes it away."""
+    *parents, last = path.split(" ")
+    for key in parents:
+        part = part[int(key) if isinstance(part, list) else key]
+    if isinstance(part, list):
+        part[int(last) :] = [value, *part[int(last) + 1 :]]
+    elif value is None:
+        del part[last]
+    else:
+        part[last] = value

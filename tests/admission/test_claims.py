@@ -1,4 +1,4 @@
-"""Resource claims that the webhook writes, and what stays of them; those of users are in `told/claims.yaml`."""
+"""Resource claims that the webhook writes; those of users are in `told/claims.yaml`, changed ones in `later/claims.yaml`."""
 
 import json
 import re
@@ -12,7 +12,6 @@ from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.claims import claims_in_status
 from webhook.admission.judge import judge_pod
-from webhook.cluster.registration.names import matched_names_of, sends
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.templates import selectors_of
@@ -36,54 +35,6 @@ def decided(data: dict[str, Any], in_force: Policy = POLICY, **labels: str) -> D
     ours = {f"vgpu-webhook.io/{key}": value for key, value in labels.items()}
     context = Context(Namespace("team", {**OPTED_IN, **ours}), "privileged")
     return decide(decode_pod(json.dumps(data).encode()), context, in_force)
-
-
-def made_claims(data: dict[str, Any]) -> dict[str, Any]:
-    """The pod as HAMi-DRA's webhook leaves it (HAMi-DRA 052848d1, pkg/webhook/dra/mutating.go).
-
-    Of each container, but for init containers, count, memory and cores are taken away for a claim that it creates.
-    """
-    changed: dict[str, Any] = json.loads(json.dumps(data))
-    for container in changed["spec"]["containers"]:
-        sides = [container.get("resources", {}).get(side) or {} for side in ("limits", "requests")]
-        if "nvidia.com/gpu" not in sides[0]:
-            continue
-        for side in sides:
-            for name in SHARE:
-                side.pop(name, None)
-        name = f"team-p-{container['name']}"
-        container["resources"].setdefault("claims", []).append({"name": name})
-        changed["spec"].setdefault("resourceClaims", []).append({"name": name, "resourceClaimName": name})
-        changed["metadata"].setdefault("labels", {})["hami.io/dra"] = "true"
-    return changed
-
-
-@pytest.mark.parametrize("init", [False, True])
-def test_claims_that_another_webhook_makes_of_a_share(init: bool) -> None:  # noqa: FBT001
-    """Called again after it: no denial, no second change, also where an init container keeps its share."""
-    data = pod({"limits": SHARE}, {"limits": {"cpu": "1"}})
-    if init:
-        data["spec"]["initContainers"] = [{"name": "i", "resources": {"limits": SHARE}}]
-    first = decided(data)
-    assert first.reason is Reason.CHANGED
-    stored = apply_strictly(data, first.patch)
-    second = decided(made_claims(stored))
-    assert (second.allowed, second.patch_json) == (True, b"")
-    assert second.reason is (Reason.ALREADY_RIGHT if init else Reason.RESOURCE_CLAIMS)
-
-
-def test_percentage_that_another_webhook_leaves() -> None:
-    """HAMi-DRA's webhook claims a device and leaves the percentage, which no node has: the pod would stay Pending.
-
-    052848d1, pkg/webhook/dra/mutating.go: `handleContainer` knows count, memory and cores.
-    """
-    data = pod({"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}})
-    first = decided(data)
-    assert first.reason is Reason.CHANGED
-    left = made_claims(apply_strictly(data, first.patch))
-    assert left["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpumem-percentage": "50"}
-    (reported,) = [each for each in decided(left).warnings if each.reason is Reason.CLAIM_LEFT_UNCHANGED]
-    assert "nvidia.com/gpumem-percentage" in reported.message
 
 
 WRITES = policy(settings="target: dra-hami")
@@ -113,32 +64,6 @@ def test_only_a_changed_pod_needs_objects() -> None:
     assert (denied.reason, denied.objects) == (Reason.NODE_NAME, ())
 
 
-def test_what_is_claimed_stays() -> None:
-    """Neither another target nor a namespace's default changes a claim of ours; whoever judges agrees."""
-    data = stored(pod({"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000"}}))
-    for in_force, annotations in (
-        (policy(settings="target: nvidia"), {}),
-        (WRITES, {"vgpu-webhook.io/target": "kai", "vgpu-webhook.io/default-cores": "30"}),
-    ):
-        context = Context(Namespace("team", OPTED_IN, annotations), "privileged")
-        view = decode_pod(json.dumps(data).encode())
-        decision = decide(view, context, in_force)
-        assert (decision.reason, decision.patch) == (Reason.ALREADY_RIGHT, ())
-        assert not {Reason.CLAIM_LEFT_UNCHANGED, Reason.CLAIM_BESIDE_REQUEST} & {
-            each.reason for each in decision.warnings
-        }
-        assert judge_pod(view, context, in_force).allowed
-
-
-def test_a_request_added_to_a_claim_is_denied() -> None:
-    """Another webhook that writes keys beside our claim would give the container two devices."""
-    data = stored(pod({"limits": SHARE}))
-    data["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "1"}
-    denial = decided(data, WRITES).denial
-    assert denial is not None
-    assert denial.reason is Reason.TWO_VENDORS
-
-
 def test_a_status_describes_only_what_its_name_says() -> None:
     """A forged status yields no template: not with other numbers, another vendor, no quantity, or no JSON."""
     data = stored(pod({"limits": SHARE}))
@@ -160,9 +85,6 @@ def test_a_status_describes_only_what_its_name_says() -> None:
         assert old in status
         forged = status.replace('"memory":"4000Mi"', '"memory":"1Mi"', 1).replace(old, new)
         assert found(forged) == []
-
-
-OTHER = "GPU-11111111-1111-1111-1111-111111111111"
 
 
 @each_of("value", ["a' || true || '", "a\\", "!a", "ä", "a\nb"])
@@ -234,14 +156,6 @@ def test_a_container_that_leaves_keeps_the_others_claim() -> None:
     assert decided(data, MANAGES).objects == first.objects
 
 
-@pytest.mark.parametrize("entry", [{}, {"request": "gpu-7"}])
-def test_a_claim_of_several_requests_used_as_a_whole(entry: dict[str, str]) -> None:
-    """It would be the devices of all containers, for which it has no keys."""
-    data = stored(on_one_device(1024, 2048), MANAGES)
-    data["spec"]["containers"][1]["resources"]["claims"] = [{"name": "vgpu-volcano-legacy", **entry}]
-    assert decided(data, MANAGES).reason is Reason.CLAIM_WITHOUT_KEYS
-
-
 def test_a_status_describes_only_the_requests_that_its_name_says() -> None:
     """Whoever swaps the requests of containers, leaves one out or adds one has described no template."""
     data = stored(on_one_device(1024, 2048), MANAGES)
@@ -305,29 +219,7 @@ def test_one_device_from_any_source_to_any_claim(source: str, target: str) -> No
     assert (again.reason, again.patch, again.objects) == (Reason.ALREADY_RIGHT, (), (template,))
 
 
-SHIMMED = policy(settings="target: dra-nvidia")
-
-
-def keyless(data: dict[str, Any], in_force: Policy = SHIMMED) -> bool:
-    """Whether a pod is denied for a claim without keys, and its API server would have sent it."""
-    assert sends(decode_pod(json.dumps(data).encode()), matched_names_of(in_force))
-    denial = decided(data, in_force).denial
-    return denial is not None and denial.reason is Reason.CLAIM_WITHOUT_KEYS
-
-
-def test_a_claim_of_ours_serves_one_container() -> None:
-    """No other may name it, before or after it is written; an init container, which has ended, may."""
+def test_a_name_of_a_claim_that_is_taken() -> None:
+    """The claim of ours gets another one."""
     sent = pod({"limits": SHARE}, {"claims": [{"name": "vgpu-c0"}]})
-    written = stored(sent, SHIMMED)["spec"]
-    assert [each["name"] for each in written["resourceClaims"]] == ["vgpu-c0-2"]
-    data = stored(pod({"limits": SHARE}, {}), SHIMMED)
-    first, second = data["spec"]["containers"]
-    second["resources"] = {"claims": first["resources"]["claims"]}
-    assert keyless(data)
-    second["resources"] = {"claims": [{"name": "vgpu-c0", "request": "gpu"}]}
-    assert keyless(data)
-    second["resources"] = {}
-    data["spec"]["initContainers"] = [{"name": "i", "resources": first["resources"], "restartPolicy": "Always"}]
-    assert keyless(data)
-    del data["spec"]["initContainers"][0]["restartPolicy"]
-    assert decided(data, SHIMMED).allowed
+    assert [each["name"] for each in stored(sent)["spec"]["resourceClaims"]] == ["vgpu-c0-2"]

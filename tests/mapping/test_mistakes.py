@@ -13,7 +13,7 @@ import yaml
 
 from tests.mapping.vendors import policy, problems
 from tests.naming import naming
-from tests.yaml_text import dump_table, load_yaml
+from tests.yaml_text import dump_table, load_yaml, put
 
 FILES = sorted(Path(__file__).with_name("mistakes").iterdir())
 KNOWN = re.compile(r"known are (acme, )?aliyun, .*\)")
@@ -45,19 +45,6 @@ def mistaken(document: str, mistake: dict[str, Any]) -> list[str]:
     if "set" in mistake:
         data = load_yaml(document)
         for path, value in mistake["set"].items():
-            put(data, path.split(" "), value)
+            put(data, path, value)
         document = yaml.dump(data, Dumper=yaml.CSafeDumper, sort_keys=False)
     return [*[document] * bool(document), *mistake.get("beside", ())]
-
-
-def put(part: Any, path: list[str], value: Any) -> None:
-    """Set a value, or take it away."""
-    *parents, last = path
-    for key in parents:
-        part = part[int(key) if isinstance(part, list) else key]
-    if isinstance(part, list):
-        part[int(last) :] = [value, *part[int(last) + 1 :]]
-    elif value is None:
-        del part[last]
-    else:
-        part[last] = value
