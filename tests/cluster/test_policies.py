@@ -1,7 +1,9 @@
 """ConfigMaps → policy: what is in force when documents are good, bad, gone, or at odds with each other."""
 
+import json
 from collections.abc import Iterator, Mapping
 from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,17 +12,22 @@ from hypothesis import strategies as st
 from benchmarks.calls import count_calls
 from tests.cluster.config_maps import LABELS, WITHOUT_SETTINGS, abouts, mapping, outcome, rejections, settings, vendor
 from tests.depth import costly
+from tests.mapping.test_mistakes import KNOWN
+from tests.naming import naming
+from tests.yaml_text import dump_table, load_yaml
 from webhook.cluster.policy import documents
 from webhook.cluster.policy.choose import PolicyOutcome, judge_document
 from webhook.cluster.policy.documents import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap, DocumentCache
 from webhook.mapping import load
-from webhook.mapping.document.problem import Problem, nearest_known
+from webhook.mapping.document.problem import Problem
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, builtin, load_policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests import probes
 
 BUILT_IN = load_policy()
+ACTIVE = {each.name for each in BUILT_IN.in_force}
+TABLE = Path(__file__).with_name("policies.yaml")
 
 NVIDIA = "extends: nvidia\nabout: ours\ndefaults: {memory: 8000Mi}\n"
 BAD = {
@@ -56,6 +63,45 @@ def _probed_once() -> Iterator[None]:
         yield
 
 
+def told_of(found: PolicyOutcome, before: PolicyOutcome | None) -> str:
+    """What is in force beside the built-in vendors, under which settings; and what is rejected, why."""
+    policy = found.policy
+    chosen = policy.settings.model_dump(by_alias=True, exclude_defaults=True, exclude={"api_version", "kind"})
+    ours = [each for each in policy.vendors.values() if each.source != "built-in"]
+    lines = [f"{each.name}: {each.about or 'in force'} of {each.source}" for each in ours]
+    without = [each.name for each in policy.vendors.values() if each.inactive and each.name in ACTIVE]
+    lines += [f"inactive: {', '.join(without)}"] * bool(without)
+    lines += [f"settings: {json.dumps(chosen)}"] * bool(chosen)
+    if policy.digest in {WITHOUT_SETTINGS.digest, before and before.policy.digest}:
+        lines.append("as before" if before and policy.digest == before.policy.digest else "as without any")
+    for verdict in found.verdicts:
+        lines += [f"rejected: {each} → {verdict.instead}" for each in verdict.problems]
+    return "\n".join([*lines, f"accepted: {', '.join(sorted(found.accepted)) or 'nothing'}"])
+
+
+def config_map(name: str, created: int = 0, text: str | None = None, **parts: str) -> ConfigMap:
+    """A mapping in short: its text, or what is given of a small vendor."""
+    return mapping(name, text if text is not None else vendor(parts.pop("vendor"), **parts), created)
+
+
+def test_what_is_in_force(*, update_golden: bool) -> None:
+    """Step by step, as `policies.yaml` has it; each step begins with the last good documents of the one before."""
+    rules = load_yaml(TABLE.read_text())
+    for rule in rules:
+        found: PolicyOutcome | None = None
+        for step in rule["steps"]:
+            before = None if step.get("first") else found
+            maps = [config_map(name, **parts) for name, parts in step.get("maps", {}).items()]
+            maps += [settings(step["settings"])] if "settings" in step else []
+            found = outcome(*maps, last_good=before and before.accepted)
+            with naming(f"{rule['rule']}: {step}"):
+                told = KNOWN.sub("known are …)", told_of(found, before))
+                assert update_golden or told == step["told"]
+                step["told"] = told
+    if update_golden:
+        TABLE.write_text(dump_table(rules))
+
+
 def test_without_config_maps() -> None:
     """The built-in mappings, and whole devices by a count alone; ConfigMaps that are not ours do not count."""
     strangers = [
@@ -85,16 +131,6 @@ def test_the_same_policy_as_offline() -> None:
     assert found.accepted == {"m0": texts[0], "m1": texts[1], SETTINGS_NAME: "target: acme"}
 
 
-def test_a_built_in_is_replaced_and_comes_back() -> None:
-    """With the ConfigMap its document goes, good or not, remembered or not."""
-    config_maps = outcome(mapping("ours", NVIDIA))
-    assert abouts(config_maps)["nvidia"] == "ours"
-    assert config_maps.policy.vendors["nvidia"].source == "configmap/ours/mapping.yaml"
-    gone = outcome(last_good=config_maps.accepted)
-    assert gone.policy.digest == WITHOUT_SETTINGS.digest
-    assert gone.accepted == {}
-
-
 @pytest.mark.parametrize("text", BAD.values(), ids=BAD.keys())
 def test_a_bad_document_changes_nothing(text: str | None) -> None:
     """Whatever is wrong: what was in force is in force, of this vendor and of the others; a new replica agrees."""
@@ -109,218 +145,6 @@ def test_a_bad_document_changes_nothing(text: str | None) -> None:
     assert why.startswith("configmap/acme")
     assert why.endswith("→ its last good version")
     assert after.policy.vendors["acme"].source == "configmap/acme/mapping.yaml (last good)"
-
-
-def test_problems_have_line_path_and_hint() -> None:
-    """The same messages as offline; the lines are those of the document."""
-    found = outcome(mapping("acme", vendor("acme", kesy="{}")))
-    assert rejections(found) == {
-        "acme": "configmap/acme/mapping.yaml:8: kesy: unknown key 'kesy' (did you mean `keys`?) → nothing"
-    }
-    found = outcome(mapping("ours", "extends: nvidia\nplaec: {}\n"))
-    assert rejections(found)["ours"].endswith("→ the built-in mapping of nvidia")
-
-
-def test_the_older_of_two_wins() -> None:
-    """By creation, then by name; when it is gone or of another vendor, the younger one is in force."""
-    older, younger = mapping("z", vendor("acme", about="older"), 1), mapping("a", vendor("acme", about="younger"), 2)
-    found = outcome(younger, older)
-    assert abouts(found)["acme"] == "older"
-    assert rejections(found) == {
-        "a": "configmap/a/mapping.yaml:1: vendor: the vendor acme is described by configmap/z/mapping.yaml, whose "
-        "ConfigMap is older (delete one of the two) → configmap/z/mapping.yaml"
-    }
-    assert set(found.accepted) == {"z"}
-    assert abouts(outcome(younger, last_good=found.accepted))["acme"] == "younger"
-    moved = outcome(younger, mapping("z", vendor("zenith", about="moved"), 1), last_good=found.accepted)
-    assert (abouts(moved)["acme"], abouts(moved)["zenith"]) == ("younger", "moved")
-    same_second = outcome(mapping("z", vendor("acme", about="z"), 1), mapping("a", vendor("acme", about="a"), 1))
-    assert abouts(same_second)["acme"] == "a"
-
-
-def test_a_bad_older_one_does_not_stand_in_the_way() -> None:
-    """It has never described the vendor."""
-    found = outcome(mapping("z", vendor("acme", kesy="{}"), 1), mapping("a", vendor("acme", about="a"), 2))
-    assert abouts(found)["acme"] == "a"
-    assert rejections(found)["z"].endswith("→ configmap/a/mapping.yaml")
-
-
-def test_who_takes_a_name_is_to_blame() -> None:
-    """What is in force comes before what is new, even of an older ConfigMap; without that, the older one comes first."""
-    first, second = (
-        mapping("a", vendor("one", domain="x.example"), 1),
-        mapping("b", vendor("two", domain="x.example"), 2),
-    )
-    assert set(rejections(outcome(first, second))) == {"b"}
-    before = outcome(second)
-    found = outcome(first, second, last_good=before.accepted)
-    assert set(rejections(found)) == {"a"}
-    assert "x.example/gpu is owned by more than one vendor: one, two" in rejections(found)["a"]
-
-
-def test_changes_that_need_each_other() -> None:
-    """One gives a name up and another takes it, in either order of age; a setting makes room for a vendor."""
-    for first, second in ((1, 2), (2, 1)):
-        before = outcome(mapping("a", vendor("one", domain="x.example"), first), mapping("b", vendor("two"), second))
-        changed = [
-            mapping("a", vendor("one", domain="new.example"), first),
-            mapping("b", vendor("two", domain="x.example"), second),
-            mapping("c", vendor("three", domain="nvidia.com"), 3),
-        ]
-        found = outcome(*changed, last_good=before.accepted)
-        assert set(rejections(found)) == {"c"}
-        assert found.policy.vendors["two"].keys["gpu"].spellings[0].text == "x.example/gpu"
-    needed = mapping("c", vendor("three", domain="nvidia.com", inactive="true"), 3)
-    found = outcome(needed, settings("owners: {nvidia.com/gpu: three}"))
-    assert not rejections(found)
-    assert found.policy.vendors["nvidia"].inactive
-
-
-def test_bad_settings() -> None:
-    """They change nothing where there are last good ones."""
-    before = outcome(settings("target: aliyun\nneverTouched: [a]\n"))
-    for text in (
-        "target: [",
-        "targt: aliyun\n",
-        "target: nobody\nneverTouched: [b]\n",
-        "largestDevice: 1Zi\n",
-        "a: 1\n---\nb: 2\n",
-    ):
-        found = outcome(settings(text), last_good=before.accepted)
-        assert found.policy.digest == before.policy.digest, text
-        assert found.accepted == before.accepted
-        assert rejections(found)[SETTINGS_NAME].endswith("→ their last good version")
-    assert rejections(outcome(ConfigMap(SETTINGS_NAME, {"x": ""}, {})))[SETTINGS_NAME] == (
-        "configmap/vgpu-webhook-settings: the data has no key settings.yaml (its keys: x) → the default settings"
-    )
-
-
-@pytest.mark.parametrize(
-    "text, problem",
-    [
-        (
-            "target: nobody\n",
-            f":1: target: no vendor is called 'nobody' ({nearest_known('nobody', BUILT_IN.vendors)})",
-        ),
-        ("traget: nvidia\n", ":1: traget: unknown key 'traget' (did you mean `target`?)"),
-        ("nodeName: x\n", ":1: nodeName: 'x' is not one of 'deny' or 'affinity'"),
-        ("largestDevice: 1Zi\n", ":1: largestDevice: "),
-        ("served: [nvidia, 1]\n", ":1: served[1]: 1 is not text"),
-        ("timeoutSeconds: 0\n", ":1: timeoutSeconds: "),
-    ],
-)
-def test_bad_settings_without_good_ones(text: str, problem: str) -> None:
-    """Each valid one is in force, each invalid one has its default and is reported; nothing of it counts as accepted."""
-    valid = "neverTouched: [b]\nbareDevices: whole\n"
-    found = outcome(settings(text + valid))
-    assert found.policy.digest == outcome(settings(valid)).policy.digest
-    assert rejections(found)[SETTINGS_NAME].startswith(f"configmap/vgpu-webhook-settings/settings.yaml{problem}")
-    assert rejections(found)[SETTINGS_NAME].endswith("→ the keys that apply")
-    assert SETTINGS_NAME not in found.accepted
-    assert rejections(outcome(settings(text)))[SETTINGS_NAME].endswith("→ the default settings")
-
-
-def test_every_bad_setting_is_reported() -> None:
-    """Also those that only contradict the mappings."""
-    found = outcome(settings("nodeName: x\ntarget: nobody\nserved: [volcano]\n"))
-    (verdict,) = found.verdicts
-    assert [problem.path for problem in verdict.problems] == [("nodeName",), ("target",)]
-    assert (found.policy.settings.target, found.policy.settings.served) == (None, ["volcano"])
-
-
-@pytest.mark.parametrize(
-    "text, bare",
-    [
-        ("", None),
-        ("bareDevices: share\n", "share"),
-        ("bareDevices: share\nnodeName: x\n", "share"),
-        ("bareDevices: hole\n", "whole"),
-        ("neverTouched: [b]\nnodeName: x\n", "whole"),
-        ("bareDevices: share\ntarget: [", "whole"),
-        ("bareDevices: share\ntarget: nobody\n", "share"),
-    ],
-)
-def test_what_a_count_alone_requests(text: str, bare: str | None) -> None:
-    """Whole devices, unless the settings in force say something else, or are valid and say nothing."""
-    found = outcome(settings(text))
-    assert found.has_settings
-    assert found.policy.settings.bare_devices == bare
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "neverTouched: [b]\ntarget: [",
-        "neverTouched: [b]\nneverTouched: [c]\n",
-        "neverTouched: [b]\n---\ntarget: nvidia\n",
-        "apiVersion: vgpu-webhook.io/v9\nneverTouched: [b]\n",
-        "kind: Mapping\nneverTouched: [b]\n",
-        "- neverTouched\n",
-    ],
-)
-def test_settings_of_which_nothing_is_certain(text: str) -> None:
-    """A text that is not one document of this version sets nothing."""
-    found = outcome(settings(text))
-    assert found.policy.digest == WITHOUT_SETTINGS.digest
-    assert rejections(found)[SETTINGS_NAME].endswith("→ the default settings")
-
-
-def test_the_valid_part_puts_no_mapping_out_of_force() -> None:
-    """It yields to a mapping that was accepted before, and both problems are reported."""
-    accepted = {"m": "extends: aliyun\ntranslateTo: volcano\n"}
-    found = outcome(
-        mapping("m", accepted["m"]), settings("target: nvidia\nnodeName: x\nneverTouched: [b]\n"), last_good=accepted
-    )
-    assert (found.policy.settings.target, found.policy.settings.never_touched) == (None, [])
-    assert set(rejections(found)) == {SETTINGS_NAME}
-    assert [problem.path for problem in found.verdicts[0].problems] == [("nodeName",), ()]
-    assert "configmap/m is invalid under these settings" in str(found.verdicts[0].problems[1])
-
-
-def test_a_default_beyond_the_largest_device_is_a_problem_of_the_setting() -> None:
-    """Whoever leaves memory out would be denied; the other settings are in force."""
-    found = outcome(
-        mapping("m", vendor("acme", defaults="{memory: 100Gi}")), settings("largestDevice: 50Gi\nneverTouched: [b]\n")
-    )
-    assert (found.policy.settings.largest_device, found.policy.settings.never_touched) == (None, ["b"])
-    assert "the default of acme is 100 GiB, more than 50 GiB" in rejections(found)[SETTINGS_NAME]
-
-
-def test_settings_do_not_put_mappings_out_of_force() -> None:
-    """Settings under which an accepted mapping is wrong are the wrong ones."""
-    mappings = [mapping("a", vendor("one", domain="x.example"), 1), mapping("b", vendor("two", domain="x.example"), 2)]
-    before = outcome(*mappings, settings("owners: {x.example/gpu: two, x.example/mem: two}"))
-    assert not rejections(before)
-    found = outcome(*mappings, settings("nodeName: affinity"), last_good=before.accepted)
-    assert found.policy.digest == before.policy.digest
-    assert set(rejections(found)) == {SETTINGS_NAME}
-    assert "configmap/b is invalid under these settings: " in rejections(found)[SETTINGS_NAME]
-
-
-def test_a_vendor_that_settings_name_is_deleted() -> None:
-    """The settings are reported as invalid; what else they say stays in force."""
-    text = "target: acme\nneverTouched: [a]\n"
-    before = outcome(mapping("acme", vendor("acme")), settings(text))
-    found = outcome(settings(text), last_good=before.accepted)
-    assert (found.policy.settings.target, found.policy.settings.never_touched) == (None, ["a"])
-    assert set(rejections(found)) == {SETTINGS_NAME}
-    again = outcome(mapping("acme", vendor("acme")), settings(text), last_good=found.accepted)
-    assert again.policy.digest == before.policy.digest
-
-
-def test_vendors_that_a_list_names_are_gone() -> None:
-    """The other entries of the list stay, and so does the policy."""
-    text = "served: [acme, volcano, acme2, aliyun]\n"
-    mappings = [mapping(name, vendor(name, domain=f"{name}.example")) for name in ("acme", "acme2")]
-    before = outcome(*mappings, settings(text))
-    assert not rejections(before)
-    found = outcome(settings(text), last_good=before.accepted)
-    assert found.policy.settings.served == ["volcano", "aliyun"]
-    assert set(rejections(found)) == {SETTINGS_NAME}
-    read_only = outcome(
-        *mappings, mapping("ours", "extends: aliyun\ntarget: false\n"), settings(text), last_good=before.accepted
-    )
-    assert not {"acme", "acme2"} & set(rejections(read_only))
 
 
 def test_a_bug_that_one_document_brings_out(monkeypatch: pytest.MonkeyPatch) -> None:
