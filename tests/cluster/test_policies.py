@@ -93,7 +93,7 @@ def test_what_is_in_force(*, update_golden: bool) -> None:
             before = None if step.get("first") else found
             maps = [config_map(name, **parts) for name, parts in step.get("maps", {}).items()]
             maps += [settings(step["settings"])] if "settings" in step else []
-            found = outcome(*maps, last_good=before and before.accepted)
+            found = outcome(*maps, last_good=before.accepted if before else None)
             with naming(f"{rule['rule']}: {step}"):
                 told = KNOWN.sub("known are …)", told_of(found, before))
                 assert update_golden or told == step["told"]

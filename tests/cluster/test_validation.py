@@ -1,7 +1,6 @@
 """The validating webhook configuration: made, read and compared by the functions of the mutating one."""
 
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import pytest
@@ -9,12 +8,9 @@ import pytest
 from tests.cluster.keeping import Keeping
 from tests.cluster.test_reconciler import Clock
 from webhook.cluster.registration.names import names_set
-from webhook.cluster.registration.stored import Severity, differences, keeps_out, read_stored
-from webhook.cluster.registration.update import Pass, fails_open
+from webhook.cluster.registration.stored import Severity, differences, read_stored
+from webhook.cluster.registration.update import Pass
 from webhook.cluster.registration.wanted import (
-    CONFIG_MAPS,
-    EPHEMERAL,
-    HIDE,
     KINDS,
     MUTATING,
     PODS,
@@ -28,74 +24,16 @@ from webhook.cluster.registration.wanted import (
     wanted_by,
 )
 from webhook.cluster.registration.writer import LEAD, Writer
-from webhook.mapping.document.settings import SUBJECTS
 from webhook.mapping.load import load_policy
 
 SITE = Site(ServiceReference("gpu", "webhook"), b"", "gpu")
 WANT = wanted_by(load_policy(), VALIDATING)
-ALL = [frozenset(some) for number in range(len(SUBJECTS) + 1) for some in combinations(SUBJECTS, number)]
 
 
 def made(desired: Wanted = WANT, **changes: Any) -> dict[str, Any]:
     """The configuration, with changes in each webhook."""
     found = registration(desired, SITE, version="1.2.0")
     return found | {"webhooks": [webhook | changes for webhook in found["webhooks"]]}
-
-
-def test_what_is_on_by_default() -> None:
-    """All but updates, for which mappings need the users of schedulers; pods and their ephemeral containers fail closed."""
-    webhooks = made()["webhooks"]
-    assert [webhook["name"] for webhook in webhooks] == [PODS, EPHEMERAL, WORKLOADS, CONFIG_MAPS]
-    assert [webhook["failurePolicy"] for webhook in webhooks] == ["Fail", "Fail", "Ignore", "Ignore"]
-    assert set(SUBJECTS) - WANT.subjects == {"updates"}
-
-
-def test_no_other_fields_than_the_kind_has() -> None:
-    """The API server rejects a validating webhook that is to be called again."""
-    assert all("reinvocationPolicy" not in webhook for webhook in made()["webhooks"])
-    assert {webhook["clientConfig"]["service"]["path"] for webhook in made()["webhooks"]} == {"/validate"}
-
-
-@pytest.mark.parametrize("subjects", ALL, ids=lambda subjects: ",".join(sorted(subjects)) or "none")
-def test_it_is_read_as_it_was_made(subjects: frozenset[str]) -> None:
-    """Whichever are on: nothing differs, and nothing is written."""
-    desired = replace(WANT, subjects=subjects)
-    found = made(desired)
-    read = read_stored(found, kind=VALIDATING)
-    assert read.made_from is not None
-    assert (read.made_from.subjects, read.made_from.matched_names) == (subjects, desired.matched_names)
-    assert differences(found, desired, SITE, []) == []
-    assert Pass(read, desired, SITE, "1.2.0", announced=True, quiet=True).update() is None
-    assert fails_open(found, desired) is False
-    if not subjects:
-        del found["webhooks"]  # as an API server returns it
-        assert Pass(replace(read, object=found), desired, SITE, "1.2.0", announced=True, quiet=True).update() is None
-
-
-def test_hidden_devices() -> None:
-    """Every other pod is sent, by a webhook of its own that holds up none; off by default."""
-    off = wanted_by(load_policy())
-    assert HIDE not in {each["name"] for each in registration(off, SITE)["webhooks"]}
-    desired = replace(off, subjects=frozenset({"hide"}))
-    found = registration(desired, SITE, version="1.2.0")
-    hide = next(each for each in found["webhooks"] if each["name"] == HIDE)
-    assert (hide["failurePolicy"], hide["reinvocationPolicy"]) == ("Ignore", "IfNeeded")
-    enforce = found["webhooks"][0]
-    assert hide["namespaceSelector"] == enforce["namespaceSelector"]
-    read = read_stored(found, kind=MUTATING)
-    assert read.made_from == desired
-    assert differences(found, desired, SITE, []) == []
-    assert [each.webhook for each in differences(registration(off, SITE), desired, SITE, [])] == [HIDE]
-
-
-@pytest.mark.parametrize("validation", [["ephemeralContainers"], []])
-def test_ephemeral_containers_where_devices_are_hidden(validation: list[str]) -> None:
-    """Those of all other pods, by a webhook of its own; none if they are not to be judged."""
-    policy = load_policy()
-    settings = policy.settings.model_copy(update={"hide_devices": True, "validation": validation})
-    names = [webhook["name"] for webhook in made(wanted_by(replace(policy, settings=settings), VALIDATING))["webhooks"]]
-    judged = "ephemeralcontainers.validate.vgpu-webhook.io"
-    assert names == ([judged, f"hide.{judged}"] if validation else [])
 
 
 def test_further_kinds() -> None:
@@ -130,22 +68,6 @@ def test_switched_on_and_off() -> None:
         update = Pass(read, desired, SITE, "1.2.0").update()
         assert update is not None
         assert [webhook["name"] for webhook in update[0]["webhooks"]] == names
-
-
-@pytest.mark.parametrize(
-    "changes, faulty",
-    [
-        ({"rules": []}, {PODS, EPHEMERAL, WORKLOADS, CONFIG_MAPS}),
-        ({"objectSelector": {"matchLabels": {"a": "b"}}}, {PODS, EPHEMERAL, WORKLOADS, CONFIG_MAPS}),
-        ({"namespaceSelector": {"matchLabels": {"a": "b"}}}, {PODS, EPHEMERAL, WORKLOADS, CONFIG_MAPS}),
-        ({"matchConditions": [{"name": "gpu-keys", "expression": "false"}]}, {PODS, EPHEMERAL, WORKLOADS, CONFIG_MAPS}),
-    ],
-)
-def test_what_keeps_something_out(changes: dict[str, Any], faulty: set[str]) -> None:
-    """The same comparison as for the mutating configuration finds it in each webhook."""
-    found = differences(made(**changes), WANT, SITE, [])
-    assert keeps_out(found)
-    assert {each.webhook for each in found if each.severity is not Severity.SLIGHT} == faulty
 
 
 NARROW, WIDE = (replace(WANT, matched_names=names_set(prefixes=prefixes)) for prefixes in (["a/"], ["a/", "b/"]))
