@@ -172,7 +172,7 @@ async def test_what_cannot_be_used(tmp_path: Path, text: str | None, why: str) -
 
 async def test_nothing_configured() -> None:
     """Without anything, the error says what is possible."""
-    with pytest.raises(ConfigurationError, match="name a kubeconfig, or run in a pod"):
+    with pytest.raises(ConfigurationError, match="name a kubeconfig, or files"):
         await connect()
 
 

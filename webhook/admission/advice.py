@@ -242,7 +242,11 @@ def followed(denial: Finding, keys: PodKeys, denied_for: Callable[[PodKeys], Fin
     if next_ is None:
         return denial
     # The denied ones, each with what may then be written.
-    continued = [(*choice, *more) for choice, again in instead for more in (again.instead if again else ())]
+    continued = [
+        tuple({**dict(choice), **dict(more)}.items())
+        for choice, again in instead
+        for more in (again.instead if again else ())
+    ]
     choices = (*permitted, *denial.instead[MAX_FOLLOWED:], *continued)
     return replace(denial, message=f"{denial.message}; even then, {next_.message}", instead=choices)
 

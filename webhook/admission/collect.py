@@ -15,7 +15,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.denials import NoWholeNumber
 from webhook.mapping.requests.values import KeyValue, bound_in, form_of
-from webhook.quantity import Number, QuantityError, bytes_text, parse_quantity
+from webhook.quantity import Number, QuantityError, bytes_text, number_text, parse_quantity
 from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
 from webhook.request import MAX_DEVICES
 
@@ -204,9 +204,11 @@ class ContainerRequest(msgspec.Struct):
         try:
             return parse_quantity(text)
         except QuantityError as error:
-            instead = "a size such as 8Gi" if key.sized and key.unit == 1 else "a plain whole number"
-            message = f"{name}: {error}: write {instead}"
-            raise deny(Reason.BAD_QUANTITY, message, container=self.name, field=name, value=error.text) from None
+            meant = _meant(key, text)
+            number = _meaning(key, meant) or "a plain whole number"
+            found = KeyValue(key.name, name, error.text, 0)
+            message = f"{name}: {error}: write {'a size such as 8Gi' if key.sized and key.unit == 1 else number}"
+            raise self.deny(Reason.BAD_QUANTITY, message, found, instead_of(name, meant)) from None
 
     def deny(self, reason: Reason, message: str, entry: KeyValue | None = None, instead: Instead = ()) -> Denied:
         """Return a denial about this container."""
@@ -260,7 +262,8 @@ _COUNT: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _LISTED_COUNT: Final = re.compile(r"[0-9]{1,9}")
 _WHOLE: Final = re.compile(r"[0-9]{1,18}")
 _SIZE: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([kmgt])i?b?", re.IGNORECASE)
-_POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
+_PERCENT: Final = re.compile(r"([0-9]{1,3}) ?(%)")
+_POWERS: Final = {"%": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _DECIMAL: Final = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(?:[eE][+-]?[0-9]{1,2})?")
 
 
@@ -495,14 +498,17 @@ def _number(container: ContainerRequest, key: Key, name: str, text: str) -> Numb
     if (_DECIMAL if decimal else _WHOLE).fullmatch(text) is not None:
         return Fraction(text) if decimal else int(text)
     meant = None if decimal else _meant(key, text)
-    kind = "decimal number: write one such as 0.5" if decimal else _whole_number(key, meant)
+    kind = "decimal number: write one such as 0.5"
+    if not decimal:
+        kind = f"whole number: write {_meaning(key, meant) or 'digits only'}"
     raise container.deny(Reason.BAD_QUANTITY, f"{name}: {text!r} is not a {kind}", instead=instead_of(name, meant))
 
 
-def _whole_number(key: Key, meant: int | None) -> str:
+def _meaning(key: Key, meant: int | None) -> str | None:
+    """What to write for a size or percentage with a unit, and what that is; None for other texts."""
     if meant is None or key.unit is None:
-        return "whole number: write digits only"
-    return f"whole number: write {meant}, for 1 is {bytes_text(key.unit)}"
+        return None
+    return f"{meant} for {bytes_text(meant * key.unit) if key.sized else f'{number_text(meant * key.unit)} %'}"
 
 
 def _count(container: ContainerRequest, key: Key, name: str, text: str) -> int:
@@ -518,9 +524,9 @@ def _count(container: ContainerRequest, key: Key, name: str, text: str) -> int:
 
 
 def _meant(key: Key, text: str) -> int | None:
-    """The number of a size with a unit, in the unit of the key; None for other texts."""
-    size = _SIZE.fullmatch(text)
-    if size is None or not key.sized or key.unit is None:
+    """The number of a size or percentage with a unit, in the unit of the key; None for other texts."""
+    size = (_SIZE if key.sized else _PERCENT).fullmatch(text)
+    if size is None or key.unit is None:
         return None
     return int(-(-Fraction(size[1]) * 1024 ** _POWERS[size[2].lower()] // key.unit))
 

@@ -32,7 +32,7 @@ from webhook.pod import (
     paths_in,
     present,
 )
-from webhook.reasons import Finding, Reason, ReasonKind
+from webhook.reasons import Denied, Finding, Reason, ReasonKind
 from webhook.request import ClaimTemplate, Request
 
 PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
@@ -363,6 +363,10 @@ Unsettled: TypeAlias = tuple[tuple[Slot, Vendor, bool | None], ...]
 """Containers left alone, each with its vendor; whether a plain device plugin gives it a share; None: it requests nothing."""
 
 
+MAX_DENIALS: Final = 8
+"""The most denials of one pod after which the steps go on."""
+
+
 class Plan(Struct, eq=False):
     """One pod during its admission: what was sent, what becomes of it, and the results of the steps so far.
 
@@ -375,6 +379,7 @@ class Plan(Struct, eq=False):
             read as a single request, or a form with `leave`. The guard treats them like containers with whole devices, and
             those with True, which a plain device plugin gives less, like shares; those with None request nothing.
         findings: warnings for the user, in order.
+        denials: why it is denied, as far as the steps got.
         labels, annotations, node_selector: as they will be.
         fields: other fields of the spec by name (``schedulerName``): a value to set, or None to remove a present one.
         volumes_kept: the volumes without those that are removed, once some are.
@@ -399,6 +404,7 @@ class Plan(Struct, eq=False):
     allocations: tuple[Allocation, ...] = ()
     left_alone: Unsettled = ()
     findings: list[Finding] = []
+    denials: list[Finding] = []
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     node_selector: dict[str, str] = {}
@@ -423,6 +429,12 @@ class Plan(Struct, eq=False):
         metadata = self.pod.metadata
         self.labels, self.annotations = dict(metadata.labels or ()), dict(metadata.annotations or ())
         self.node_selector = dict(self.pod.spec.node_selector or ())
+
+    def deny(self, finding: Finding) -> None:
+        """Deny the pod, but go on: what else denies it is told at once."""
+        if len(self.denials) == MAX_DENIALS:
+            raise Denied(finding)
+        self.denials.append(finding)
 
     def report_once(self, finding: Finding) -> None:
         """Add, once, a finding that several containers cause but that concerns the pod."""

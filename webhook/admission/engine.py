@@ -31,7 +31,7 @@ from webhook.admission.resolve import resolve
 from webhook.admission.settled import Settled
 from webhook.admission.shim import inject_shim, keep_environment
 from webhook.admission.status import most_done, status_of, summary_of
-from webhook.admission.survey import NOTHING_FOUND, Survey, idle_counts, survey, unread_keys
+from webhook.admission.survey import NOTHING_FOUND, Survey, all_at_once, idle_counts, survey, unread_keys
 from webhook.admission.together import PodResult
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import has_mark
@@ -180,7 +180,9 @@ def _applied(plan: Plan, resolution: PodResult, *, acts: bool) -> Decision:
         if hides:
             hide_devices(plan)
     except Denied as denial:
-        return denied(denial.finding, tuple(plan.findings), resolution.vendor_names)
+        plan.denials.append(denial.finding)
+    if plan.denials:
+        return denied(all_at_once(plan.denials), tuple(plan.findings), resolution.vendor_names)
     return _decision(plan, resolution)
 
 

@@ -18,6 +18,7 @@ from webhook.admission.hide import hide_devices, hiding_of
 from webhook.admission.judge import undecoded, what_counts
 from webhook.admission.placement import check_privileged
 from webhook.admission.shim import check_covered, inject_shim
+from webhook.admission.survey import all_at_once
 from webhook.labels import STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -102,7 +103,9 @@ def _denial(
                 check_node_folders(plan)
                 check_covered(plan, ())
         except Denied as denial:
-            return denial.finding
+            plan.denials.append(denial.finding)
+        if plan.denials:
+            return all_at_once(plan.denials)
         for finding in plan.findings:
             if finding.reason is Reason.GUARD_STRIPPED:
                 message = f"{finding.message.partition(' and was removed')[0]}: remove it"

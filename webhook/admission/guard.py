@@ -152,10 +152,10 @@ def _guard_keys(plan: Plan, texts: dict[str, str], sent: Mapping[str, str], plac
             if rule is None or value in plan.policy.settings.guard_exceptions.get(key, ()):
                 continue
             shown = f"{place} {shorten(key)}"
-            denial = f"the value of {shown} {_effect(share=allocation.share)}: {_remedy(rule.harmless)}"
+            denial = f"the value of {shown} {_effect(rule)}: {_remedy(rule.harmless)}"
             whole = _way_out(allocation.vendor, rule, share=allocation.share)
             caught = _Caught(shown, f"metadata.{place}s[{key}]", value, whole=whole)
-            if _removes(plan, rule, caught, denial, share=allocation.share):
+            if _removes(plan, rule, caught, denial):
                 del texts[key]
 
 
@@ -249,13 +249,13 @@ def _guard_kept(
         denial = f"{caught.shown} {caught.effect}: use another class"
     else:
         caught = caught._replace(effect=_EFFECTS.get(caught.field))
-        denial = f"{caught.shown} {caught.effect or _effect(share=share)}: remove it"
+        denial = f"{caught.shown} {caught.effect or _effect(rule)}: remove it"
     if share and vendor.guard.catch(name, value, whole=True, place=place) is None:
         caught = caught._replace(whole=vendor)
-    _removes(plan, rule, caught, denial, share=share)
+    _removes(plan, rule, caught, denial)
 
 
-def _removes(plan: Plan, rule: Guard, caught: _Caught, denial: str, *, share: bool) -> bool:
+def _removes(plan: Plan, rule: Guard, caught: _Caught, denial: str) -> bool:
     """Deny, report or let through what a rule catches; return whether it is to be removed, which is reported, too."""
     shown, field, value, container, effect, whole = caught
     # Asked only where a rule catches something: what is remembered of pods without that serves in any namespace.
@@ -263,13 +263,13 @@ def _removes(plan: Plan, rule: Guard, caught: _Caught, denial: str, *, share: bo
         case "deny":
             denial += "" if whole is None else or_whole(plan, whole)
             denial += "" if field not in _EFFECTS else f"; the annotation {GUARD}: audit of the namespace permits it"
-            raise deny(Reason.GUARDED, denial, container=container, field=field, value=value)
+            plan.deny(Finding(Reason.GUARDED, denial, container, field, value))
         case "warn":
-            message = f"{shown} {effect or _possible_effect(share=share)} and was kept: remove it"
+            message = f"{shown} {effect or _possible_effect(rule)} and was kept: remove it"
             plan.report_once(Finding(Reason.GUARD_KEPT, message, container, field, value))
         case "strip":
             _count_stripped(plan)
-            message = f"{shown} {_effect(share=share)} and was removed: remove it from the manifest"
+            message = f"{shown} {_effect(rule)} and was removed: remove it from the manifest"
             plan.findings.append(Finding(Reason.GUARD_STRIPPED, message, container, field, value))
             return True
         case "allow":
@@ -328,8 +328,8 @@ def _guard_mounts(plan: Plan, slot: Slot, vendor: Vendor, *, share: bool) -> Non
         shown = f"the {each.shown} at {shorten(written, 100)}"
         caught = _Caught(shown, each.place, each.path, slot.name, whole=_way_out(vendor, rule, share=share))
         remedy = "write another path" if mount is None else "mount the volume elsewhere"
-        denial = f"{shown} {_effect(share=share)}: remove it, or {remedy}"
-        if _removes(plan, rule, caught, denial, share=share):
+        denial = f"{shown} {_effect(rule)}: remove it, or {remedy}"
+        if _removes(plan, rule, caught, denial):
             slot.drop(each.field, [each.entry])
 
 
@@ -373,8 +373,8 @@ def _guard_variables(
             continue
         whole = None if other else _way_out(vendor, rule, share=share)
         caught = _Caught(f"env {shorten(name)}", f"env[{name}]", value, slot.name, whole=whole)
-        denial = _denial(caught, rule, limits.get(name), requested=request is not None, share=share)
-        if _removes(plan, rule, caught, denial, share=share):
+        denial = _denial(caught, rule, limits.get(name), requested=request is not None)
+        if _removes(plan, rule, caught, denial):
             gone.append(entry)
     slot.drop("env", gone)
 
@@ -457,25 +457,25 @@ def _way_out(vendor: Vendor, rule: Guard, *, share: bool) -> Vendor | None:
     return vendor if share and not rule.whole else None
 
 
-def _effect(*, share: bool) -> str:
-    """The effect of a variable that the guard catches; without a share, only those that show devices are caught."""
-    return "lifts the limit of the share" if share else "shows devices that the container did not request"
+def _effect(rule: Guard) -> str:
+    """The effect of what a rule catches: beside whole devices, which have no limit, too, that of showing others."""
+    return "shows devices that the container did not request" if rule.whole else "lifts the limit of the share"
 
 
-def _possible_effect(*, share: bool) -> str:
+def _possible_effect(rule: Guard) -> str:
     """The effect of a variable that is only reported, because it has none with every version of what reads it."""
-    return f"may {_effect(share=share).replace('lifts', 'lift').replace('shows', 'show')}"
+    return f"may {_effect(rule).replace('lifts', 'lift').replace('shows', 'show')}"
 
 
-def _denial(caught: _Caught, rule: Guard, limit: str | None, *, requested: bool, share: bool) -> str:
+def _denial(caught: _Caught, rule: Guard, limit: str | None, *, requested: bool) -> str:
     # If devices are requested, a value that hides them is no remedy.
     harmless = None if requested and rule.hides else rule.harmless
     if caught.value is None:
-        effect = _possible_effect(share=share).replace("may", "could")
+        effect = _possible_effect(rule).replace("may", "could")
         message = f"{caught.shown} gets its value only when the container starts, and it {effect}: "
         remedy = _remedy(harmless, "remove it" if rule.hides else "write the value itself, or remove it")
     else:
-        message = f"the value of {caught.shown} {_effect(share=share)}: "
+        message = f"the value of {caught.shown} {_effect(rule)}: "
         remedy = _remedy(harmless)
     return f"{message}remove it (the requested limit is {limit})" if limit is not None else f"{message}{remedy}"
 

@@ -172,7 +172,7 @@ def check_privileged(plan: Plan, allocation: Allocation) -> None:
         elif vendor.privileged == "shares":
             message += or_whole(plan, vendor)
         field = "securityContext.privileged"
-        raise deny(Reason.PRIVILEGED, message, container=slot.name, field=field, value="true")
+        plan.deny(Finding(Reason.PRIVILEGED, message, slot.name, field, "true"))
 
 
 def _by_scheduler(allocation: Allocation) -> bool:

@@ -5,7 +5,7 @@ Also this webhook's own labels and annotations without effect: misspelled, mispl
 
 import difflib
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from msgspec import Struct
@@ -204,7 +204,7 @@ class _Search(Struct):
         """What denies the pod, all of it at once, taken out of the findings."""
         denials = [each for each in self.findings if each.reason.kind is ReasonKind.DENIAL]
         self.findings = [finding for finding in self.findings if finding not in denials]
-        return _all_at_once(denials) if denials else None
+        return all_at_once(denials) if denials else None
 
     def _container(self, slot: Slot) -> ContainerKeys:
         """The resources of a container that are keys; reports names that may be meant as some, and notes its claims."""
@@ -336,9 +336,12 @@ def _check_length(key: str, value: str, keys_left: int) -> None:
         raise deny(Reason.TOO_MANY, message)
 
 
-def _all_at_once(denials: list[Finding]) -> Finding:
-    """The first denial, which says what the others would, too."""
-    first, *others = denials
+def all_at_once(denials: Sequence[Finding]) -> Finding:
+    """The first denial, which says what the others would, too; the first of those about one field."""
+    of_fields: dict[tuple[str | None, str], Finding] = {}
+    for each in denials:
+        of_fields.setdefault((each.container, each.field or each.message), each)
+    first, *others = of_fields.values()
     messages = [first.message]
     for each in others[:MOST]:
         known, key = (str(finding.field).removeprefix("limits[").removesuffix("]") for finding in (first, each))

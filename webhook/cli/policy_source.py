@@ -1,6 +1,6 @@
 """The policy that the options of a command choose: of files, of the chart's values, or in force in a cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from webhook.cli.manifests.files import Manifest, ManifestError, read_manifests
-from webhook.cli.manifests.values import chart_values, documents_of_values, merged, policy_of_values
+from webhook.cli.manifests.values import FileKind, chart_values, documents_of_values, kind_of, merged, policy_of_values
 from webhook.cli.options import PolicyOptions, in_cluster, reading_documents
 from webhook.cli.terminal import Failure, tell
 from webhook.mapping.document.problem import MappingError, nearest_known
@@ -94,7 +94,9 @@ def _from_files(options: PolicyOptions) -> SourcedPolicy:
     with reading_documents(options.mappings or own):
         given = documents_in(options.mappings)
         documents = [*default.kept_beside(given), *given]
+        _check_kind(given, "mapping")
         chosen = default.settings if own is None else settings_in(own)
+        _check_kind([] if own is None or chosen is None else [chosen], "settings")
         policy = build_policy(documents, chosen)
     changed = "" if options.mappings is None else f", changed by {options.mappings}"
     return SourcedPolicy(title + changed, policy, documents, chosen)
@@ -157,4 +159,19 @@ def _read(path: Path) -> list[Manifest]:
         raise Failure([str(error)]) from error
     if len(found) > 1:
         raise Failure([f"{path}: contains more than one document: name each in a --values of its own"])
+    _check_kind(found, "values")
     return found
+
+
+_NAMED: Final[Mapping[FileKind, str]] = {
+    "values": "values of the chart: use --values",
+    "settings": "settings: use --settings",
+    "mapping": "a mapping: use --mappings with its folder",
+}
+
+
+def _check_kind(documents: Iterable[Document], expected: FileKind) -> None:
+    """Reject a document that another option reads."""
+    for each in documents:
+        if (kind := kind_of(each.data, expected)) != expected:
+            raise Failure([f"{each.source}: looks like {_NAMED[kind]}"])

@@ -130,7 +130,8 @@ def _kubeconfigs(kubeconfig: Path | None, environment: Mapping[str, str], contex
 async def _from_files(configuration: Configuration, files: str, context: str | None) -> None:
     if not await asyncio.to_thread(_any_file, files):
         raise ConfigurationError(
-            files, "does not exist: name a kubeconfig, or run in a pod with a service account token"
+            files,
+            "does not exist: name a kubeconfig, or files (preview -f, check FILE), or run in a pod with a service account",
         )
     loading = load_kube_config(  # type: ignore[no-untyped-call]
         config_file=files, context=context, client_configuration=configuration, persist_config=False

@@ -61,9 +61,11 @@ def _titled(namespace: Namespace) -> str:
 def invalid_values(space: Namespace, policy: Policy) -> Iterator[str]:
     """What each pod of a namespace is told about the values of its labels and annotations, and what denies each."""
     context = Context(space)
+    labels = {key: text for key, text in space.labels.items() if key != MODE}
+    enforcing = Context(Namespace(space.name, labels, space.annotations))
     overrides = overrides_of(Pod(), context, policy)
     findings = (
-        *enforcement_of(Pod(), context).findings,
+        *dict.fromkeys((*enforcement_of(Pod(), context).findings, *enforcement_of(Pod(), enforcing).findings)),
         *overrides.findings,
         invalid_action(space),
         invalid_kind(space),

@@ -23,7 +23,7 @@ from webhook.reasons import Finding, Reason
 MAX_TRIES: Final = 64
 """The most pods that are tried for one correction."""
 
-MAX_CORRECTIONS: Final = 3
+MAX_CORRECTIONS: Final = 8
 """The most denials that are corrected one after the other."""
 
 _View = TypeVar("_View", bound=View)

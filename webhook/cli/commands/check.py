@@ -77,7 +77,7 @@ def check(*, files: tuple[str, ...], source: PolicyOptions, output: str | None, 
 
 def _of_files(
     files: Sequence[str], source: PolicyOptions, *, strict: bool
-) -> tuple[list[tuple[Check[Any], Result]], str]:
+) -> tuple[list[tuple[Check[Any], Result]], str | None]:
     from webhook.cli.manifests.file_checks import FILE_CHECKS, ReadFiles, read_files
     from webhook.cli.policy_source import sourced_policy
 
@@ -86,6 +86,8 @@ def _of_files(
         read_files(files, base.with_documents, strict=strict) if files else ReadFiles((), [], base.policy, (), strict)
     )
     title = f"{base.title}, changed by the documents in the files" if read.documents else base.title
+    if files and not read.documents and not read.objects:
+        title = None  # each values file is checked by itself
     return [(each, _answered(each, read)) for each in FILE_CHECKS], title
 
 
@@ -119,7 +121,8 @@ def _values_for(source: PolicyOptions) -> str:
 def _print_lines(found: Sequence[tuple[Check[Any], Result]], title: str | None) -> None:
     """Print what every command prints about its input: a line for each warning and problem."""
     if found[0][1].level is not Level.ERROR:
-        tell(f"policy: {title}", err=False)
+        if title is not None:
+            tell(f"policy: {title}", err=False)
         tell(found[0][1].message, err=False)
     for level in (Level.WARNING, Level.ERROR):
         for detail in (detail for _, result in found if result.level is level for detail in result.details):

@@ -1,18 +1,16 @@
 """All checks of files: of mapping and settings documents in them, plain or in ConfigMaps, and of the objects beside these."""
 
-import difflib
-import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from webhook.admission.survey import unread_keys
 from webhook.cli.manifests.files import Manifest, ManifestError, bodies_of, read_manifests, read_stream
 from webhook.cli.manifests.simulate import Simulated, namespaces_in, simulate
-from webhook.cli.manifests.values import chart_values, policy_of_values
+from webhook.cli.manifests.values import kind_of, policy_of_values
 from webhook.cli.manifests.workloads import KubeObject, flattened, kube_object, mapping_or_empty, pod_places
 from webhook.cli.terminal import Failure
 from webhook.cluster.policy.documents import (
@@ -29,12 +27,9 @@ from webhook.doctor.pods import invalid_values
 from webhook.doctor.result import Check, FileLine, Level, Result, UnansweredError, counted, error, ok, warning
 from webhook.labels import MAPPING, PREFIX
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
-from webhook.mapping.document.settings import Settings
-from webhook.mapping.document.strict import API_VERSION, Strict
+from webhook.mapping.document.strict import API_VERSION
 from webhook.mapping.document.strict_yaml import Document, parse
-from webhook.mapping.document.validation import EXTENDS
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Vendor
 from webhook.reasons import Reason
 from webhook.workloads import workloads_of
 
@@ -114,12 +109,6 @@ def _embedded(obj: KubeObject, text: str, kind: DocumentKind, key: str, value: o
     )
 
 
-LIKE: Final = 0.8
-"""Similarity from which a key counts as a misspelled known one (`difflib`)."""
-
-MOST_KEYS: Final = 100
-"""Keys of a document that are compared to determine its kind."""
-
 _HAS_KIND: Final = re.compile(r'^(?:kind|"kind"| +"kind") *:(?! *["\']?(?:Mapping|Settings)\b)', re.MULTILINE)
 """A line with the kind of a Kubernetes object, not of a mapping or settings document."""
 
@@ -129,7 +118,11 @@ def documents_of(body: bytes, source: str) -> tuple[list[FoundDocument], list[Ma
     try:
         text = body.decode("utf-8-sig")
         if not _HAS_KIND.search(text):
-            return [FoundDocument(_kind_of(document.data), document) for document in parse(text, source)], [], []
+            documents = parse(text, source)
+            kinds: list[DocumentKind] = [
+                "mapping" if kind_of(each.data) == "mapping" else "settings" for each in documents
+            ]
+            return list(map(FoundDocument, kinds, documents)), [], []
     except UnicodeDecodeError as error:
         return [], [], [Problem("not UTF-8 text", source=source, line=body.count(b"\n", 0, error.start) + 1)]
     except MappingError as error:
@@ -151,28 +144,6 @@ def header_warnings(found: Iterable[FoundDocument]) -> Iterator[Found]:
         if missing:
             text = f"{each.document.source}: read as {API_VERSION}: add {' and '.join(missing)}"
             yield text, FileLine(each.document.source, each.document.lines.get(()))
-
-
-def _kind_of(data: Mapping[str, Any]) -> DocumentKind:
-    """The kind of a document: as specified, otherwise by its keys."""
-    if data.get("kind") in {"Mapping", "Settings"}:
-        return "mapping" if data["kind"] == "Mapping" else "settings"
-    settings, mapping = _likeness(data, _SETTINGS), _likeness(data, _MAPPING)
-    # Keys that both kinds have do not distinguish them.
-    return "settings" if settings and settings >= mapping else "mapping"
-
-
-def _likeness(data: Iterable[str], keys: Collection[str]) -> int:
-    compared = itertools.islice(data, MOST_KEYS)
-    return sum(bool(difflib.get_close_matches(key[:64], keys, n=1, cutoff=LIKE)) for key in compared)
-
-
-def _fields(model: type[Strict]) -> list[str]:
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-_SETTINGS: Final = _fields(Settings)
-_MAPPING: Final = [EXTENDS, *_fields(Vendor)]
 
 
 @dataclass(frozen=True)
@@ -232,11 +203,7 @@ def _values_in(body: bytes, source: str) -> Manifest | None:
         (manifest,) = read_manifests(body, source)
     except (ManifestError, ValueError):
         return None
-    keys = manifest.data.keys()
-    if not keys.isdisjoint({"apiVersion", "kind", "vendor", EXTENDS}):
-        return None
-    like = _likeness(keys, chart_values())
-    return manifest if like and like >= max(_likeness(keys, each) for each in (_SETTINGS, _MAPPING)) else None
+    return manifest if kind_of(manifest.data) == "values" else None
 
 
 def _together(

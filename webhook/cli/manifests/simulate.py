@@ -37,8 +37,9 @@ from webhook.cluster.registration.names import NOT_SENT, MatchedNames, sends, se
 from webhook.codes import explanation_of
 from webhook.doctor.result import FileLine, Level
 from webhook.mapping.document.problem import FieldPath, Problem, path_text
+from webhook.mapping.model.near_misses import MAX_SIMILAR
 from webhook.mapping.model.policy import Policy
-from webhook.patch import Operation
+from webhook.patch import Operation, slots
 from webhook.pod import Pod, decode_env, decode_mounts, decode_pod, decode_volumes
 from webhook.reasons import Finding, Reason
 from webhook.request import ClaimTemplate
@@ -273,6 +274,9 @@ def _judged(obj: KubeObject, place: PodPlace, context: Context, options: _Option
     messages = [
         Message(Level.WARNING, f"{path_text(field)} has no value: read as 0", _at(obj, field)) for field in fields
     ]
+    for path, meant in _without_domain(pod, options.policy):
+        text = f"{path_text(path)} is refused by the API server, as it has no domain: did you mean {meant}?"
+        messages.append(Message(Level.WARNING, text, _at(obj, place.field(path))))
     operations: list[Operation] = [{"op": "replace", "path": pointer(field), "value": "0"} for field in fields]
     written, later = _operations(place, decision.patch)
     unsent = options.match is not None and not sends(pod, options.match) and bool(_findings(decision))
@@ -392,6 +396,16 @@ def _with_zeros(place: PodPlace) -> tuple[PodPlace, list[FieldPath]]:
             value = value[part]
         value[path[-1]] = "0"
     return replace(place, pod=pod), zeros
+
+
+def _without_domain(pod: Pod, policy: Policy) -> Iterator[tuple[FieldPath, str]]:
+    """Yield the names of resources without a domain, which no step of a decision sees, and which keys may be meant."""
+    for slot in slots(pod):
+        for side, quantities in zip(("limits", "requests"), slot.container.sides, strict=True):
+            for name in quantities:
+                similar = () if "/" in name else policy.near.vaguely(name, policy.settings.target)[:MAX_SIMILAR]
+                if similar:
+                    yield ("spec", slot.kind, slot.position, "resources", side, name), " or ".join(similar)
 
 
 def _operations(place: PodPlace, patch: Iterable[Operation]) -> tuple[list[Operation], tuple[str, ...]]:

@@ -6,22 +6,25 @@ in `deploy/chart/templates/configuration.yaml`. A test compares both with Helm i
 
 import difflib
 import functools
+import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import resources
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from webhook.cli.manifests.chart_schema import mistakes
 from webhook.cli.manifests.files import Manifest, read_manifests
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem
-from webhook.mapping.document.strict import API_VERSION
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict import API_VERSION, Strict
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import EXTENDS
 from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
 
 CHART_VALUES: Final = "chart-values.yaml"
 
@@ -29,6 +32,43 @@ _VENDOR: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _PARTS: Final = ("settings", "mappings", "shim")
 _REQUIRED: Final = "is not set, and the chart requires it"
 _HEADER: Final = ("apiVersion", "kind")
+
+
+FileKind: TypeAlias = Literal["values", "settings", "mapping"]
+
+LIKE: Final = 0.8
+"""Similarity from which a key counts as a misspelled known one (`difflib`)."""
+
+MOST_KEYS: Final = 100
+"""Keys of a document that are compared to determine its kind."""
+
+
+def kind_of(data: Mapping[str, Any], expected: FileKind | None = None) -> FileKind:
+    """Return the kind of a document: as it says, else by its keys; what is expected, if no other kind has more of them."""
+    if data.get("kind") in {"Mapping", "Settings"}:
+        return "mapping" if data["kind"] == "Mapping" else "settings"
+    plain = data.keys().isdisjoint({"apiVersion", "kind", "vendor", EXTENDS})
+    like: dict[FileKind, int] = {
+        "values": _likeness(data, chart_values()) if plain else 0,
+        "settings": _likeness(data, _SETTINGS),
+        "mapping": _likeness(data, [EXTENDS, *_fields(Vendor)]),
+    }
+    most = max(like, key=lambda kind: like[kind])
+    if expected is not None and like[expected] == like[most]:
+        return expected
+    return most if like[most] else "mapping"
+
+
+def _likeness(data: Iterable[str], keys: Collection[str]) -> int:
+    compared = itertools.islice(data, MOST_KEYS)
+    return sum(bool(difflib.get_close_matches(key[:64], keys, n=1, cutoff=LIKE)) for key in compared)
+
+
+def _fields(model: type[Strict]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+_SETTINGS: Final = _fields(Settings)
 
 
 @cache
@@ -52,6 +92,7 @@ def policy_of_values(read: Sequence[Manifest], source: str) -> tuple[Policy, lis
     """
     values = merged_values(read)
     problems = list(_problems(values, source))
+    values |= {part: {} for part in _PARTS if values.get(part) is None}
     try:
         if not any(map(_misshapen, problems)):
             mappings, settings = documents_of_values(values, source)
@@ -102,13 +143,17 @@ def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any
 
 def _problems(values: Mapping[str, Any], source: str) -> Iterator[Problem]:
     """What the chart's schema and templates would reject in the values that matter here."""
-    misshapen = [part for part in _PARTS if not isinstance(values.get(part), dict)]
+    misshapen = [part for part in _PARTS if not isinstance(values.get(part), dict | None)]
     yield from (Problem("must be a map", (part,), source=source) for part in misshapen)
-    shaped = {part: value for part, value in values.items() if part not in misshapen}
-    yield from (replace(problem, source=source) for problem in mistakes(shaped, chart_values()))
+    empty = [part for part in _PARTS if values.get(part) is None]
+    yield from (Problem("is empty", (part,), "remove the line, or write values below it", source) for part in empty)
+    shaped = {part: value for part, value in values.items() if part not in {*misshapen, *empty}}
+    for problem in mistakes(shaped, chart_values()):
+        setting = len(problem.path) == 1 and problem.path[0] in _SETTINGS
+        yield replace(problem, source=source, hint="write it below `settings:`" if setting else problem.hint)
     if misshapen:
         return
-    settings, mappings, shim = (values[part] for part in _PARTS)
+    settings, mappings, shim = (values.get(part) or {} for part in _PARTS)
     # A misspelled key is reported with the settings.
     misspelled = difflib.get_close_matches("bareDevices", settings.keys() - {"bareDevices"}, cutoff=0.8)
     if not settings.get("bareDevices") and not misspelled:

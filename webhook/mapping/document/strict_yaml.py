@@ -43,8 +43,10 @@ def syntax_problem(error: yaml.YAMLError, text: str, source: str) -> Problem:
         line = text.count("\n", 0, error.position) + 1
         return Problem(f"a character that YAML does not permit: {error.reason}", source=source, line=line)
     if isinstance(error, yaml.MarkedYAMLError):
-        text_ = ", ".join(part for part in (error.problem, error.context) if part)
         mark = error.problem_mark or error.context_mark
+        if mark is not None and text[mark.index : mark.index + 1] == "\t":
+            return Problem("a tab: indent with spaces", source=source, line=mark.line + 1)
+        text_ = ", ".join(part for part in (error.problem, error.context) if part)
         last = text.rstrip("\n").count("\n")  # libyaml reports the end of a text one line below it
         return Problem(f"not YAML: {text_}", source=source, line=1 if mark is None else min(mark.line, last) + 1)
     return Problem(f"not YAML: {error}", source=source, line=1)

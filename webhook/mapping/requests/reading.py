@@ -561,6 +561,7 @@ def _per_device(reader: Reader, key: Key, entry: KeyValue, devices: int) -> Numb
         message = f"{entry.key}: {over} is rounded down to {exact_text(floor)} each"
         reader.report(Reason.ROUNDED_DOWN, message, entry, Step(entry.key, over, f"{exact_text(floor)} each"))
         return floor
+    _check_size(reader, key, entry, value_of(key, "memory", share))  # another unit is the likelier mistake
     totals = list(_divisible(reader, key, share, devices))
     choices = " or ".join(map(exact_text, totals))
     named = ((reader.vendor.keys[each.key_name].place, each) for each in reader.present("devices")[:1])
