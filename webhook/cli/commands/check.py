@@ -85,10 +85,9 @@ def _of_files(
     read = (
         read_files(files, base.with_documents, strict=strict) if files else ReadFiles((), [], base.policy, (), strict)
     )
-    title = f"{base.title}, changed by the documents in the files" if read.documents else base.title
-    if files and not read.documents and not read.objects:
-        title = None  # each values file is checked by itself
-    return [(each, _answered(each, read)) for each in FILE_CHECKS], title
+    changed = ", changed by the documents in the files" if read.documents else ""
+    alone = bool(files) and not read.documents and not read.objects  # each values file is checked by itself
+    return [(each, _answered(each, read)) for each in FILE_CHECKS], None if alone else f"{base.title}{changed}"
 
 
 def _answered(check: "Check[Result]", read: "ReadFiles") -> Result:
