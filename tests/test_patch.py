@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.strict_patch import apply_strictly
-from webhook.patch import Operation, append, escape, slots, write_list, write_map
+from webhook.patch import Edits, Operation, append, change, escape, slots, write_list, write_map
 from webhook.pod import EnvVar, decode_pod
 
 
@@ -74,41 +74,36 @@ def variables(*names: str) -> list[EnvVar]:
     return [EnvVar(name, name) for name in names]
 
 
-def test_every_list_comes_of_every_other() -> None:
-    """Whatever entries are left out, replaced or put in, and wherever: the others keep their place."""
-    sent = variables("a", "b", "c")
-    for kept in itertools.product([True, False], repeat=3):
-        for put in itertools.product(range(3), repeat=4):
-            new = [variables(*"xyz"[:count]) for count in put]
-            parts = zip(
-                new, [*([each] if keeps else [] for each, keeps in zip(sent, kept, strict=True)), []], strict=True
-            )
-            after = [entry for added, own in parts for entry in (*added, *own)]
-            operations: list[Operation] = []
-            write_list("/env", sent, after, operations)
-            data = json.loads(msgspec.json.encode({"env": sent}))
-            assert applied(data, operations) == json.loads(msgspec.json.encode({"env": after}))
-
-
-def test_an_entry_that_is_edited_keeps_what_nobody_reads() -> None:
-    """A field of a later API stays; a reference that goes is taken out."""
-    sent = {"env": [{"name": "a", "value": "1", "later": 1}, {"name": "b", "valueFrom": {"x": {}}}, {"name": "c"}]}
-    before = msgspec.json.decode(json.dumps(sent["env"]), type=list[EnvVar])
-    after = [EnvVar("a", "2"), EnvVar("b", "3"), before[2]]
-    operations: list[Operation] = []
-    write_list("/env", before, after, operations)
-    edited = [{"name": "a", "value": "2", "later": 1}, {"name": "b", "value": "3"}, {"name": "c"}]
-    assert applied(sent, operations) == {"env": edited}
-
-
-def test_an_entry_that_is_edited_beside_one_that_goes() -> None:
-    """Of neighbors of which some go, an edited one is that of its name."""
-    sent = {"env": [{"name": name, "value": "1", "later": name} for name in "abc"]}
-    before = msgspec.json.decode(json.dumps(sent["env"]), type=list[EnvVar])
-    for kept in ("a", "b", "c", "ab", "ac", "bc"):
+def test_entries_become_others() -> None:
+    """Left out or replaced, by one or more: the others keep their place, an edited one what nobody reads."""
+    env = [{"name": name, "value": "1", "later": name} for name in "abc"]
+    sent = msgspec.json.decode(json.dumps(env), type=list[EnvVar])
+    for counts in itertools.product([None, 0, 1, 2, 3], repeat=3):
+        edits: Edits = {}
+        for entry, count in zip(sent, counts, strict=True):
+            if count is not None:
+                change(sent, edits, {id(entry): [EnvVar(entry.name, str(number)) for number in range(count)]})
+        expected = [
+            {"name": each["name"], "value": str(number), **({} if number else {"later": each["name"]})}
+            for each, count in zip(env, counts, strict=True)
+            for number in range(count or 0)
+        ]
+        kept = [each for each, count in zip(env, counts, strict=True) if count is None]
         operations: list[Operation] = []
-        write_list("/env", before, [EnvVar(name, "2") for name in kept], operations)
-        assert applied(sent, operations) == {"env": [{"name": name, "value": "2", "later": name} for name in kept]}
+        write_list("/env", sent, edits, operations)
+        after = applied({"env": env}, operations)["env"]
+        assert sorted(map(json.dumps, after)) == sorted(json.dumps(each) for each in (*expected, *kept))
+        assert [each["name"] for each in after] == sorted(each["name"] for each in after)
+
+
+def test_a_reference_that_goes_is_taken_out() -> None:
+    """A value in its place is written."""
+    sent = msgspec.json.decode('[{"name": "b", "valueFrom": {"x": {}}}]', type=list[EnvVar])
+    operations: list[Operation] = []
+    write_list("/env", sent, {0: (EnvVar("b", "3"),)}, operations)
+    assert applied({"env": [{"name": "b", "valueFrom": {"x": {}}}]}, operations) == {
+        "env": [{"name": "b", "value": "3"}]
+    }
 
 
 @pytest.mark.parametrize("present", [{}, {"m": None}, {"m": {}}, {"m": {"a~/b": "1", "gone/x": "y"}}])
@@ -126,9 +121,10 @@ def test_what_was_dropped_or_replaced_is_gone() -> None:
     (slot,) = slots(decode_pod(json.dumps(pod).encode()))
     first, second, third = slot.env
     slot.drop("env", [second])
-    slot.change_env({id(third): variables("c", "d")})
+    slot.change("env", {id(third): variables("c", "d")})
     assert slot.env == [first, *variables("c", "d")]
-    assert len(slot.env_sent) == 3
+    slot.drop("env", [slot.env[1]])
+    assert slot.env == [first, *variables("d")]
 
 
 def test_slots_are_init_containers_first() -> None:

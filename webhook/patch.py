@@ -1,14 +1,14 @@
 """A pod that is edited, and the RFC 6902 operations that lead from the object in the review to it.
 
-Steps replace what they change and mutate nothing that was sent, so the patch is the difference of two values: what is the same
-object was not touched. The operations are in an order that applies: no ``add`` below a missing parent, no ``replace`` or
-``remove`` of a missing key, no ``add`` over an existing list. Changes inside a list go from its end to its beginning, so that
-indexes remain valid.
+Steps mutate nothing that was sent: they note what comes in the place of it. The operations are in an order that applies: no
+``add`` below a missing parent, no ``replace`` or ``remove`` of a missing key, no ``add`` over an existing list. Changes inside
+a list go from its end to its beginning, so that indexes remain valid.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from operator import attrgetter
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -20,13 +20,10 @@ from webhook.pod import (
     Placed,
     Pod,
     QuantityText,
-    VolumeDevice,
     VolumeMount,
-    decode_devices,
     decode_env,
     decode_env_from,
-    decode_mounts,
-    decode_text,
+    placed_in,
     present,
 )
 from webhook.quantity import Number, QuantityError, parse_quantity
@@ -39,13 +36,11 @@ Patch: TypeAlias = tuple[Operation, ...]
 
 Entry: TypeAlias = Mapping[str, Any]
 
-_T = TypeVar("_T")
-_LISTS: Final[Mapping[str, Callable[[msgspec.Raw], list[Any]]]] = {
-    "env": decode_env,
-    "envFrom": decode_env_from,
-    "volumeMounts": decode_mounts,
-    "volumeDevices": decode_devices,
-}
+Edits: TypeAlias = dict[int, tuple[Any, ...]]
+"""What comes in the place of entries of a list, by their indexes: others, or nothing."""
+
+Listed: TypeAlias = Literal["env", "env_from"]
+_NAMES: Final[Mapping[Listed, str]] = {"env": "env", "env_from": "envFrom"}
 
 
 @lru_cache(maxsize=256)
@@ -54,7 +49,7 @@ def escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-class Slot(msgspec.Struct, eq=False):
+class Slot(msgspec.Struct, eq=False, dict=True):
     """A container, its place in the pod, and what becomes of it.
 
     Attributes:
@@ -63,8 +58,8 @@ class Slot(msgspec.Struct, eq=False):
         resources: numbers for limits and requests, where a quantity of the same value keeps its spelling; None removes.
         claims, env_added, mounts_added: entries to add.
         sent: the decoded lists of the container, by field.
-        lists: the same as they will be, but for what is added.
-        message_path_removed: whether the path of the termination message goes.
+        edits: what becomes of their entries.
+        removed: what goes of that which the kubelet puts at paths.
     """
 
     kind: Literal["initContainers", "containers"]
@@ -76,64 +71,44 @@ class Slot(msgspec.Struct, eq=False):
     claims: list[Entry] = []
     env_added: list[Entry] = []
     mounts_added: list[Entry] = []
-    sent: dict[str, list[Any]] = {}
-    lists: dict[str, list[Any]] = {}
-    message_path_removed: bool = False
+    sent: dict[Listed, list[Any]] = {}
+    edits: dict[Listed, Edits] = {}
+    removed: list[Placed] = []
 
-    def _list(self, field: str, raw: msgspec.Raw) -> list[Any]:
-        found = self.lists.get(field)
-        if found is None:
-            found = self.lists[field] = self.sent[field] = _LISTS[field](raw)
-        return found
-
-    @property
+    @cached_property
     def env(self) -> list[EnvVar]:
         """The variables that it keeps."""
-        return self._list("env", self.container.env)
+        return self.sent.setdefault("env", decode_env(self.container.env))
 
-    @property
-    def env_sent(self) -> list[EnvVar]:
-        """The variables that it was sent with."""
-        return self.sent.get("env", self.env)
-
-    @property
+    @cached_property
     def env_from(self) -> list[EnvFrom]:
         """The sources of variables that it keeps."""
-        return self._list("envFrom", self.container.env_from)
+        return self.sent.setdefault("env_from", decode_env_from(self.container.env_from))
+
+    @cached_property
+    def placed(self) -> list[Placed]:
+        """What the kubelet puts at paths that the pod chooses, as far as it stays."""
+        return placed_in(self.container)
 
     @property
     def mounts(self) -> list[VolumeMount]:
         """The mounts that it keeps."""
-        return self._list("volumeMounts", self.container.volume_mounts)
+        return [each.mount for each in self.placed if each.mount is not None]
 
-    @property
-    def devices(self) -> list[VolumeDevice]:
-        """The block volumes that it keeps."""
-        return self._list("volumeDevices", self.container.volume_devices)
+    def remove(self, gone: list[Placed]) -> None:
+        """Leave out what is put at paths."""
+        self.removed += gone
+        self.placed = [each for each in self.placed if each not in gone]
 
-    @property
-    def placed(self) -> list[Placed]:
-        """What the kubelet puts at paths that the pod chooses, in the order in which each covers those before it.
-
-        The file of the termination message comes after all mounts (``makeMounts`` in the kubelet's ``kuberuntime``).
-        """
-        message = "" if self.message_path_removed else decode_text(self.container.termination_message_path)
-        found = [Placed("volumeMounts", each, each.mount_path) for each in self.mounts]
-        found += [Placed("volumeDevices", each, each.device_path) for each in self.devices]
-        return [*found, Placed("terminationMessagePath", message, message)] if message else found
-
-    def drop(self, field: str, gone: Sequence[Any]) -> None:
-        """Leave entries of a list out."""
-        if field == "terminationMessagePath":
-            self.message_path_removed = self.message_path_removed or bool(gone)
-        elif gone:
-            known = {*map(id, gone)}
-            self.lists[field] = [each for each in self.lists[field] if id(each) not in known]
-
-    def change_env(self, changed: Mapping[int, list[EnvVar]]) -> None:
-        """Put others in the place of variables, by the identity of these."""
+    def change(self, field: Listed, changed: Mapping[int, Sequence[Any]]) -> None:
+        """Put others, or none, in the place of entries of a list, by the identity of these."""
         if changed:
-            self.lists["env"] = [each for entry in self.env for each in changed.get(id(entry), (entry,))]
+            edits = self.edits.setdefault(field, {})
+            setattr(self, field, change(self.sent[field], edits, changed))
+
+    def drop(self, field: Listed, gone: Sequence[Any]) -> None:
+        """Leave entries of a list out."""
+        self.change(field, {id(each): () for each in gone})
 
     @property
     def ends_first(self) -> bool:
@@ -152,14 +127,15 @@ class Slot(msgspec.Struct, eq=False):
             self._write_resources(f"{path}/resources", operations)
         if self.claims:
             self._write_claims(f"{path}/resources", operations)
-        for field, after in self.lists.items():
-            write_list(f"{path}/{field}", self.sent[field], after, operations)
+        for each in sorted(self.removed, key=attrgetter("position"), reverse=True):
+            place = "" if each.field == "terminationMessagePath" else f"/{each.position}"
+            operations.append({"op": "remove", "path": f"{path}/{each.field}{place}"})
+        for field, edits in self.edits.items():
+            write_list(f"{path}/{_NAMES[field]}", self.sent[field], edits, operations)
         if self.env_added:
             append(f"{path}/env", self.env_added, operations, missing=not present(container.env))
         if self.mounts_added:
             append(f"{path}/volumeMounts", self.mounts_added, operations, missing=not present(container.volume_mounts))
-        if self.message_path_removed:
-            operations.append({"op": "remove", "path": f"{path}/terminationMessagePath"})
 
     def _write_resources(self, path: str, operations: list[Operation]) -> None:
         resources = self.container.resources
@@ -221,57 +197,32 @@ def write_map(
             operations.append({"op": "replace", "path": f"{path}/{escape(key)}", "value": value})
 
 
-def changed_entries(before: Sequence[_T], after: Sequence[_T]) -> Iterator[tuple[int, _T | None, _T | None]]:
-    """Yield what differs in two lists, from their end: the index, and the entry before and after; None: there is none.
+def change(sent: Sequence[Any], edits: Edits, changed: Mapping[int, Sequence[Any]]) -> list[Any]:
+    """Note what comes in the place of entries of a list, by the identity of these; return the list as it will be."""
+    kept: list[Any] = []
+    for index, entry in enumerate(sent):
+        now = edits.get(index, (entry,))
+        if not changed.keys().isdisjoint(map(id, now)):
+            now = edits[index] = tuple([new for each in now for new in changed.get(id(each), (each,))])
+        kept += now
+    return kept
 
-    What is the same object stands in both. Between two such, entries were edited in place if there are not fewer than before,
-    else those of the names that are left.
-    """
-    kept, own = {*map(id, after)}, {*map(id, before)}
-    index, later = len(before), len(after)
-    while index or later:
-        if index and later and before[index - 1] is after[later - 1]:
-            index, later = index - 1, later - 1
+
+def write_list(path: str, sent: Sequence[Any], edits: Edits, operations: list[Operation]) -> None:
+    """Add the operations for what becomes of the entries of a list: one is edited in place, others are put in after it."""
+    for index in sorted(edits, reverse=True):
+        first, *further = edits[index] or (None,)
+        operations.extend([{"op": "add", "path": f"{path}/{index + 1}", "value": each} for each in reversed(further)])
+        if first is None:
+            operations.append({"op": "remove", "path": f"{path}/{index}"})
             continue
-        old = new = 0
-        while old < index and id(before[index - old - 1]) not in kept:
-            old += 1
-        while new < later and id(after[later - new - 1]) not in own:
-            new += 1
-        index, later = index - old, later - new
-        own_run, run = before[index : index + old], after[later : later + new]
-        edited = range(old) if old <= new else _of_their_names(own_run, run)
-        becomes = dict(zip(edited, run, strict=False))
-        put_in = [(index + len(edited), None, each) for each in reversed(run[len(edited) :])]
-        others = [(index + i, own_run[i], becomes.get(i)) for i in reversed(range(old))]
-        yield from (*put_in, *others) if edited else (*others, *put_in)
-
-
-def _of_their_names(before: Sequence[_T], after: Sequence[_T]) -> Sequence[int]:
-    """Where entries of the same names stand, in the same order; none if some have none."""
-    names = [getattr(each, "name", None) for each in after]
-    own = [(place, name) for place, each in enumerate(before) if (name := getattr(each, "name", None)) in names]
-    last = own[len(own) - len(names) :] if len(own) >= len(names) else []
-    return [place for place, _ in last] if [name for _, name in last] == names else []
-
-
-def write_list(
-    path: str, before: Sequence[msgspec.Struct], after: Sequence[msgspec.Struct], operations: list[Operation]
-) -> None:
-    """Add the operations that make one list of another, of whose entries some were left out, replaced or put in."""
-    for index, old, new in changed_entries(before, after) if after is not before else ():
-        where = f"{path}/{index}"
-        if new is None:
-            operations.append({"op": "remove", "path": where})
-        elif old is None:
-            operations.append({"op": "add", "path": where, "value": new})
-        else:
-            for field, name in zip(old.__struct_fields__, old.__struct_encode_fields__, strict=True):
-                value = getattr(new, field)
-                if value in (None, ABSENT) and getattr(old, field) not in (None, ABSENT):
-                    operations.append({"op": "remove", "path": f"{where}/{name}"})
-                elif value != getattr(old, field):
-                    operations.append({"op": "add", "path": f"{where}/{name}", "value": value})
+        old = sent[index]
+        for field, name in zip(old.__struct_fields__, old.__struct_encode_fields__, strict=True):
+            value, where = getattr(first, field), f"{path}/{index}/{name}"
+            if value in (None, ABSENT) and getattr(old, field) not in (None, ABSENT):
+                operations.append({"op": "remove", "path": where})
+            elif value != getattr(old, field):
+                operations.append({"op": "add", "path": where, "value": value})
 
 
 def _equals(text: QuantityText, number: Number | None) -> bool:

@@ -169,12 +169,6 @@ class Pod(View, frozen=True):
     spec: PodSpec = PodSpec()
 
 
-class OverfullPod(Pod, frozen=True):
-    """A pod whose maps have more texts than are decoded, with its names, variables and claims only."""
-
-    maps: bytes = b""
-
-
 class EnvVar(View, frozen=True):
     """An entry of a container's ``env``."""
 
@@ -274,6 +268,9 @@ class Toleration(View, frozen=True):
 
     key: str | None = None
     value: str | None = None
+    operator: str | None = None
+    effect: str | None = None
+    toleration_seconds: int | None = None
 
 
 class _Gate(View, frozen=True):
@@ -290,73 +287,48 @@ class _WithEphemeral(View, frozen=True):
     spec: _EphemeralSpec = _EphemeralSpec()
 
 
-class _RawResources(View, frozen=True):
+class _RawSides(View, frozen=True):
     limits: msgspec.Raw = ABSENT
     requests: msgspec.Raw = ABSENT
-    claims: list[Claim] | None = None
 
 
 class _RawContainer(View, frozen=True):
-    name: str = ""
-    resources: _RawResources | None = None
-    env: msgspec.Raw = ABSENT
+    resources: _RawSides | None = None
 
 
 class _RawSpec(View, frozen=True):
     containers: list[_RawContainer] = []
     init_containers: list[_RawContainer] | None = None
     node_selector: msgspec.Raw = ABSENT
-    resource_claims: list[PodClaim] | None = None
-    os: PodOS | None = None
 
 
 class _RawMetadata(View, frozen=True):
-    name: str | None = None
-    generate_name: str | None = None
-    namespace: str | None = None
     labels: msgspec.Raw = ABSENT
     annotations: msgspec.Raw = ABSENT
 
 
 class RawPod(View, frozen=True):
-    """A pod whose maps stay undecoded: decoding them takes ten times as long."""
+    """The maps of a pod, undecoded: decoding them takes ten times as long."""
 
     metadata: _RawMetadata = _RawMetadata()
     spec: _RawSpec = _RawSpec()
 
-    @property
-    def overfull(self) -> OverfullPod | None:
-        """The pod if its maps have more than `MAX_TEXTS`, else None."""
-        metadata, spec = self.metadata, self.spec
-        maps = [metadata.labels, metadata.annotations, spec.node_selector]
-        for container in (*spec.containers, *(spec.init_containers or ())):
-            if container.resources is not None:
-                maps += (container.resources.limits, container.resources.requests)
-        # An escaped backslash before a closing quote makes the count too low: at least half of the texts are counted.
-        texts = sum([each.count(b'"') - each.count(b'\\"') for each in map(bytes, maps)]) // 2
-        if texts <= MAX_TEXTS:
-            return None
-        return OverfullPod(
-            Metadata(metadata.name, metadata.generate_name, metadata.namespace),
-            PodSpec(
-                _without_maps(spec.containers),
-                None if spec.init_containers is None else _without_maps(spec.init_containers),
-                os=spec.os,
-                resource_claims=spec.resource_claims,
-            ),
-            b"".join(maps),
-        )
 
+def check_few_texts(pod: RawPod) -> None:
+    """Check that a pod can be decoded in bounded time.
 
-def _without_maps(containers: list[_RawContainer]) -> list[Container]:
-    return [
-        Container(
-            each.name,
-            None if each.resources is None or not each.resources.claims else Resources(claims=each.resources.claims),
-            each.env,
-        )
-        for each in containers
-    ]
+    Raises:
+        msgspec.DecodeError: it has more than `MAX_TEXTS`.
+    """
+    metadata, spec = pod.metadata, pod.spec
+    maps = [metadata.labels, metadata.annotations, spec.node_selector]
+    for container in (*spec.containers, *(spec.init_containers or ())):
+        if container.resources is not None:
+            maps += (container.resources.limits, container.resources.requests)
+    # An escaped backslash before a closing quote makes the count too low: at least half of the texts are counted.
+    texts = sum([each.count(b'"') - each.count(b'\\"') for each in map(bytes, maps)]) // 2
+    if texts > MAX_TEXTS:
+        raise msgspec.DecodeError(f"more than {MAX_TEXTS} labels, annotations and resources")
 
 
 _pod = msgspec.json.Decoder(Pod)
@@ -370,20 +342,21 @@ _volumes = msgspec.json.Decoder(list[Volume] | None)
 _affinity = msgspec.json.Decoder(_Affinity | None)
 _tolerations = msgspec.json.Decoder(list[Toleration] | None)
 _names = msgspec.json.Decoder(list[str] | None)
-_text = msgspec.json.Decoder(str)
+_text = msgspec.json.Decoder(str | None)
 _gates = msgspec.json.Decoder(list[_Gate] | None)
 _sources = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _source_name = msgspec.json.Decoder(_SourceName)
 
 
 def decode_pod(body: bytes) -> Pod:
-    """Decode a pod in JSON; an `OverfullPod` if its maps have too many texts.
+    """Decode a pod in JSON.
 
     Raises:
-        msgspec.DecodeError: not JSON, or a field of a type that Kubernetes rejects, too.
+        msgspec.DecodeError: not JSON, a field of a type that Kubernetes rejects, too, or maps with too many texts.
     """
-    overfull = _raw_pod.decode(body).overfull if len(body) > MAX_TEXTS else None
-    return _pod.decode(body) if overfull is None else overfull
+    if len(body) > MAX_TEXTS:
+        check_few_texts(_raw_pod.decode(body))
+    return _pod.decode(body)
 
 
 def decode_ephemeral(body: bytes | msgspec.Raw) -> list[Container]:
@@ -402,7 +375,7 @@ def present(raw: msgspec.Raw) -> bool:
 
 def decode_env(raw: msgspec.Raw) -> list[EnvVar]:
     """Decode the env entries of a `Container`."""
-    return (_env.decode(raw) or []) if present(raw) else []
+    return [] if raw is ABSENT else _env.decode(raw) or []
 
 
 def value_source(entry: EnvVar) -> tuple[str, str] | None:
@@ -429,7 +402,7 @@ def _named_source(kind: str, source: msgspec.Raw) -> tuple[str, str] | None:
 
 def decode_mounts(raw: msgspec.Raw) -> list[VolumeMount]:
     """Decode the volume mounts of a `Container`."""
-    return (_mounts.decode(raw) or []) if present(raw) else []
+    return [] if raw is ABSENT else _mounts.decode(raw) or []
 
 
 PlacedBy: TypeAlias = Literal["volumeMounts", "volumeDevices", "terminationMessagePath"]
@@ -448,18 +421,17 @@ class Placed(NamedTuple):
 
     Attributes:
         field: by which field.
-        entry: what it is there: an entry of a list, or the path itself.
+        position: its index there, if that is a list.
         written: the path in the pod.
+        path: the path, cleaned.
+        mount: the mount, if it is one.
     """
 
     field: PlacedBy
-    entry: VolumeMount | VolumeDevice | str
+    position: int
     written: str
-
-    @property
-    def mount(self) -> VolumeMount | None:
-        """The mount, if it is one."""
-        return self.entry if isinstance(self.entry, VolumeMount) else None
+    path: str
+    mount: VolumeMount | None = None
 
     @property
     def shown(self) -> str:
@@ -472,11 +444,6 @@ class Placed(NamedTuple):
         return self.field if self.field == "terminationMessagePath" else f"{self.field}[{self.written}]"
 
     @property
-    def path(self) -> str:
-        """The path, cleaned."""
-        return clean_path(self.written)
-
-    @property
     def roundabout(self) -> bool:
         """Whether the path leads through ``..`` or a folder of processes.
 
@@ -486,19 +453,27 @@ class Placed(NamedTuple):
         return "/../" in f"/{self.written}/" or self.path.startswith(("/proc/", "/dev/fd/"))
 
 
+def placed_in(container: Container) -> list[Placed]:
+    """Return what the kubelet puts at paths that a pod chooses, in the order in which each covers those before it.
+
+    The file of the termination message comes after all mounts (``makeMounts`` in the kubelet's ``kuberuntime``).
+    """
+    found: list[Placed] = []
+    if container.volume_mounts is not ABSENT:
+        for index, mount in enumerate(_mounts.decode(container.volume_mounts) or ()):
+            found.append(Placed("volumeMounts", index, mount.mount_path, clean_path(mount.mount_path), mount))
+    if container.volume_devices is not ABSENT:
+        for index, each in enumerate(_devices.decode(container.volume_devices) or ()):
+            found.append(Placed("volumeDevices", index, each.device_path, clean_path(each.device_path)))
+    if container.termination_message_path is not ABSENT:
+        path = _text.decode(container.termination_message_path)
+        found += [Placed("terminationMessagePath", 0, path, clean_path(path))] if path else []
+    return found
+
+
 def paths_in(container: Container) -> tuple[msgspec.Raw, msgspec.Raw, msgspec.Raw]:
     """Return the undecoded fields by which the kubelet puts something at a path."""
     return container.volume_mounts, container.volume_devices, container.termination_message_path
-
-
-def decode_devices(raw: msgspec.Raw) -> list[VolumeDevice]:
-    """Decode the block volumes of a `Container`."""
-    return (_devices.decode(raw) or []) if present(raw) else []
-
-
-def decode_text(raw: msgspec.Raw) -> str:
-    """Decode a text; an absent one is empty."""
-    return _text.decode(raw) if present(raw) else ""
 
 
 def clean_path(path: str) -> str:
@@ -510,12 +485,12 @@ def clean_path(path: str) -> str:
 
 def decode_volumes(raw: msgspec.Raw) -> list[Volume]:
     """Decode the volumes of a `PodSpec`."""
-    return (_volumes.decode(raw) or []) if present(raw) else []
+    return [] if raw is ABSENT else _volumes.decode(raw) or []
 
 
 def decode_env_from(raw: msgspec.Raw) -> list[EnvFrom]:
     """Decode the ``envFrom`` of a `Container`."""
-    return (_env_from.decode(raw) or []) if present(raw) else []
+    return [] if raw is ABSENT else _env_from.decode(raw) or []
 
 
 def node_terms(affinity: msgspec.Raw) -> tuple[list[NodeTerm], list[NodeTerm]]:
@@ -533,18 +508,18 @@ def node_terms(affinity: msgspec.Raw) -> tuple[list[NodeTerm], list[NodeTerm]]:
 
 def decode_tolerations(raw: msgspec.Raw) -> list[Toleration]:
     """Decode the tolerations of a `PodSpec`."""
-    return (_tolerations.decode(raw) or []) if present(raw) else []
+    return [] if raw is ABSENT else _tolerations.decode(raw) or []
 
 
 def capabilities_added(security: SecurityContext) -> list[str]:
     """Return the capabilities that a security context adds; none if they are no texts: the API server rejects those."""
     added = ABSENT if security.capabilities is None else security.capabilities.add
     try:
-        return (_names.decode(added) or []) if present(added) else []
+        return [] if added is ABSENT else _names.decode(added) or []
     except msgspec.ValidationError:
         return []
 
 
 def gate_names(raw: msgspec.Raw) -> list[str]:
     """Return the names of the scheduling gates of a `PodSpec`."""
-    return [gate.name for gate in _gates.decode(raw) or ()] if present(raw) else []
+    return [] if raw is ABSENT else [gate.name for gate in _gates.decode(raw) or ()]

@@ -14,7 +14,7 @@ from typing import Final, Generic, Literal, TypeVar
 import msgspec
 
 from webhook.admission.decision import Decision
-from webhook.pod import ABSENT, MAX_TEXTS, UNDECODABLE, OverfullPod, Pod, RawPod
+from webhook.pod import ABSENT, MAX_TEXTS, UNDECODABLE, Pod, RawPod, check_few_texts
 from webhook.reasons import Finding
 from webhook.text import shorten
 
@@ -142,9 +142,9 @@ def decode_review(body: bytes) -> Review:
     try:
         if _has_too_many(body):
             raise UndecodableError(f"the request has more than {MAX_OBJECTS} JSON objects", read_head(body))
-        overfull = _overfull(body) if len(body) > MAX_TEXTS else None
-        if overfull is not None:
-            return _review(_decoded(body, _bare_envelope), overfull)
+        if len(body) > MAX_TEXTS:
+            raw = _raw_envelope.decode(body).request
+            check_few_texts(RawPod() if raw is None or raw.pod is None else raw.pod)
         envelope = _envelope.decode(body)
     except UNDECODABLE as failure:
         return _decode_bare(body, failure)
@@ -201,11 +201,6 @@ def namespace_of(review: ReviewHead) -> str:
     return name
 
 
-def _overfull(body: bytes) -> OverfullPod | None:
-    request = _raw_envelope.decode(body).request
-    return None if request is None or request.pod is None else request.pod.overfull
-
-
 def _decode_bare(body: bytes, failure: Exception) -> Review:
     try:
         request = _request_in(_bare_envelope.decode(body))
@@ -213,11 +208,7 @@ def _decode_bare(body: bytes, failure: Exception) -> Review:
         request = read_head(body)
     if request.creates_pod:
         raise UndecodableError(f"the pod cannot be decoded: {_why(failure)}", request) from None
-    return _review(request, None)
-
-
-def _review(request: ReviewHead, pod: Pod | None) -> Review:
-    return Review(**{field: getattr(request, field) for field in request.__struct_fields__}, pod=pod)
+    return Review(**{field: getattr(request, field) for field in request.__struct_fields__})
 
 
 def _decoded(body: bytes, decoder: "msgspec.json.Decoder[_Envelope[R]]") -> R:

@@ -13,7 +13,7 @@ from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.beyond import MAX_ANNOTATIONS, MAX_HIDDEN
 from webhook.admission.judge import judge_pod
-from webhook.pod import MAX_TEXTS, decode_pod
+from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
 Json = dict[str, Any]
@@ -42,7 +42,6 @@ def with_metadata(**metadata: Any) -> Json:
 LARGE: Final[dict[str, Json]] = {
     "annotations": with_metadata(annotations=texts(1025)),
     "labels": with_metadata(labels=texts(1025)),
-    "labels that are not decoded": with_metadata(labels=texts(MAX_TEXTS)),
     "long annotations": with_metadata(annotations=texts(2, MAX_ANNOTATIONS - 1000)),
     "a long label": with_metadata(labels={"a" * 400: "b"}),
     "keys of the node selector": pod_with({"name": "main"}, nodeSelector=texts(1025)),
@@ -120,12 +119,6 @@ def test_one_that_requests_is_denied(hide: bool) -> None:  # noqa: FBT001
         pod_with(*wide, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "mine"}]),
         pod_with(*wide, initContainers=[{"name": "main", "resources": SHARE}]),
         with_metadata(annotations={**texts(1024), "gpu-memory": "1024"}),
-        with_metadata(annotations={**texts(MAX_TEXTS), "gpu-memory": "1024"}),
-        {**with_metadata(labels=texts(MAX_TEXTS)), "spec": pod_with({"name": "main", "resources": SHARE})["spec"]},
-        {
-            **with_metadata(labels=texts(MAX_TEXTS)),
-            "spec": pod_with({"name": "a", "resources": {"claims": [{"name": "g"}]}})["spec"],
-        },
     ):
         with naming(str(sent)[-80:]):
             denial = decided(sent, hide=hide).denial
@@ -147,7 +140,7 @@ def test_a_request_beside_annotations_without_room() -> None:
     assert decided(sent, hide=True).status["containers"]
 
 
-@each_of("large", ["most containers", "labels that are not decoded", "resources", "variables"])
+@each_of("large", ["most containers", "resources", "variables"])
 def test_it_is_decided_in_bounded_time(large: str) -> None:
     """As any other pod: in no more calls."""
     body = json.dumps(LARGE[large]).encode()

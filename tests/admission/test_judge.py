@@ -17,7 +17,7 @@ from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.eligibility import bucket
 from webhook.admission.judge import judge_pod, judge_templates, judge_update
 from webhook.mapping.load import load_policy
-from webhook.pod import MAX_TEXTS, decode_pod
+from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
 POLICY = load_policy()
@@ -128,13 +128,6 @@ def updated(
         for carried, others in zip((before or {}, annotations), metadata, strict=True)
     )
     return judge_update(old, new, context, POLICY)
-
-
-def test_a_pod_of_which_too_much_is_there() -> None:
-    """Nothing of it is known, so no change of it is allowed."""
-    many = {f"a{number}": "" for number in range(MAX_TEXTS)}
-    for before, after in (({}, many), (many, {})):
-        assert updated(after, before=before).reason is Reason.TOO_MANY
 
 
 def test_nothing_in_an_update_hides_a_mark() -> None:

@@ -28,6 +28,7 @@ from tests.decisions.worst_pods import (
 )
 from tests.depth import one_in
 from webhook.admission import Context, Decision, decide
+from webhook.admission.engine import deny_unread
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy
 from webhook.pod import decode_pod
@@ -104,9 +105,13 @@ def _length(value: object) -> int:
 
 
 def answered(body: bytes, where: Where) -> Decision:
-    """The decision on a pod, with its answer made."""
+    """The decision on a pod, with its answer made: one that cannot be decoded is denied."""
     POLICY.memo.clear()
-    decision = decide(decode_pod(body), Context(where.namespace), POLICY)
+    context = Context(where.namespace)
+    try:
+        decision = decide(decode_pod(body), context, POLICY)
+    except msgspec.DecodeError as error:
+        decision = deny_unread(str(error), context, POLICY)
     encode_answer("", decision)
     return decision
 

@@ -15,7 +15,7 @@ from webhook.admission.decision import Decision, untouched
 from webhook.admission.hide import HIDING, Hiding, hiding_of
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
-from webhook.pod import Container, Metadata, OverfullPod, Pod, Resources, decode_env, present
+from webhook.pod import Container, Metadata, Pod, Resources, decode_env, present
 from webhook.reasons import Finding, Reason
 
 MAX_HIDDEN: Final = 24 * 1024
@@ -33,17 +33,12 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def requests_something(pod: Pod, policy: Policy) -> bool:
-    """Return whether a pod of any size may request devices: it has a key with another number than 0, or claims.
-
-    Of an `OverfullPod`, whose keys are not decoded, whether the text of one occurs.
-    """
+    """Return whether a pod of any size may request devices: it has a key with another number than 0, or claims."""
     spec = pod.spec
     containers = spec.containers if spec.init_containers is None else [*spec.init_containers, *spec.containers]
     resources = [each.resources for each in containers if each.resources is not None]
     if spec.resource_claims or any([each.claims for each in resources]):
         return True
-    if isinstance(pod, OverfullPod):
-        return policy.marks_of_requests.among(pod.maps)
     return _requests_by_keys(pod.metadata, policy) or _requests_resources(resources, policy)
 
 

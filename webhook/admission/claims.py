@@ -10,8 +10,8 @@ and share would each have a GPU of their own.
 
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -37,6 +37,9 @@ from webhook.quantity import MAX_VALUE, Number, QuantityError, parse_quantity
 from webhook.reasons import Denied, Finding, Reason, deny
 from webhook.request import CLAIM_NAME, CLAIM_PREFIX, MAX_DEVICES, TEMPLATE_NAME, ClaimTemplate
 from webhook.text import shorten
+
+if TYPE_CHECKING:  # which reads the claims of a pod
+    from webhook.admission.settled import Settled
 
 MAX_CLAIM: Final = 63
 """The most characters of a claim's name in a pod, a DNS label."""
@@ -90,30 +93,32 @@ def check_claims(plan: Plan) -> None:
     A resource name names the class that it claims. A claim names only a template or an object, which a pod does not contain:
     like a class that no mapping names, it may be for a network device, so it is reported and not denied.
     """
-    requesting = dict(_requesting(plan))
+    requesting = _requesting(plan)
     if not requesting:
         return
-    every = [_claiming(plan, slot, requesting.get(slot.path)) for slot in plan.slots if slot.path in plan.claims]
-    claiming = [each for each in every if each is not None]
+    claiming: list[tuple[str | None, str, str]] = []
+    for slot in plan.slots:
+        claims = [each for each in plan.claims.get(slot.path, ()) if not of_other_devices(each, plan.policy)]
+        if claims:
+            beside = requesting.get(slot.path)
+            _check_beside(plan, slot, claims, beside)
+            claiming.append((beside, claims[0], slot.name))
     own = own_claims(plan.pod, plan.policy)
     if claiming or any(claim.name not in own for claim in plan.pod.spec.resource_claims or ()):
         message = _left_unchanged(claiming)
         plan.findings.append(Finding(Reason.CLAIM_LEFT_UNCHANGED, message, field="spec.resourceClaims"))
 
 
-def _claiming(plan: Plan, slot: Slot, beside: str | None) -> "_Claiming | None":
-    """The claim of a container, other devices aside; denied if it is for a GPU beside a request."""
-    policy = plan.policy
-    claims = [claim for claim in plan.claims[slot.path] if not of_other_devices(claim, policy)]
-    classes = {f"{DEVICE_CLASS}{name}" for name in policy.device_classes}
-    device_class = next((each for each in claims if each in classes), None)
-    if beside and device_class and policy.settings.resource_claims == "deny":
+def _check_beside(plan: Plan, slot: Slot, claims: Sequence[str], beside: str | None) -> None:
+    """Deny a claim that is for a GPU beside a request."""
+    of_gpus = (each for each in claims if each.startswith(DEVICE_CLASS))
+    device_class = next((each for each in of_gpus if each[len(DEVICE_CLASS) :] in plan.policy.device_classes), None)
+    if beside is not None and device_class is not None and plan.policy.settings.resource_claims == "deny":
         message = (
             f"{beside} beside {shorten(device_class)}: two systems would each allocate a GPU: keep one of them; "
             "if the class is of other devices, ask the administrator to add it to the setting `otherDeviceClasses`"
         )
         raise deny(Reason.CLAIM_BESIDE_REQUEST, message, container=slot.name, field=f"claims[{device_class}]")
-    return _Claiming(claims[0], slot.name, beside) if claims else None
 
 
 _TEMPLATE_NAME: Final = re.compile(TEMPLATE_NAME)
@@ -129,7 +134,7 @@ def check_keys(pod: Pod, slots: Sequence[Slot], policy: Policy) -> None:
             _check_source(claim)
     holders: dict[tuple[str, str | None], str] = {}
     for slot in slots:
-        _check_classes(slot, policy)
+        _check_classes(slot, policy.classes_of_the_shim)
         held = [named for named in slot.container.claims if named.name in own]
         for named in held:
             _check_holder(slot, named, own[named.name], holders)
@@ -162,10 +167,11 @@ def _check_holder(slot: Slot, named: Claim, own: "OwnClaim", holders: dict[tuple
         holders[place] = slot.name
 
 
-def _check_classes(slot: Slot, policy: Policy) -> None:
-    sides = slot.container.sides
-    limited = {f"{DEVICE_CLASS}{name}" for name in policy.classes_of_the_shim} if any(sides) else set()
-    name = next((name for side in sides for name in limited.intersection(side) if counts(side[name])), None)
+def _check_classes(slot: Slot, limited: Collection[str]) -> None:
+    named = (
+        name for side in slot.container.sides for name in side if name.startswith(DEVICE_CLASS) and counts(side[name])
+    )
+    name = next((name for name in named if name[len(DEVICE_CLASS) :] in limited), None)
     if name is not None:
         message = (
             f"only the enforcing library limits a share of {shorten(name)}, and nothing says to how much: {_WRITE_KEYS}"
@@ -173,39 +179,30 @@ def _check_classes(slot: Slot, policy: Policy) -> None:
         raise deny(Reason.CLAIM_WITHOUT_KEYS, message, container=slot.name, field=f"limits[{name}]")
 
 
-class _Claiming(NamedTuple):
-    """A container with a claim, and the key of its GPU request, if it has one."""
+def _left_unchanged(claiming: Sequence[tuple[str | None, str, str]]) -> str:
+    """One sentence for all containers with a claim: those with a request first, which may get two GPUs.
 
-    claim: str
-    container: str
-    beside: str | None
-
-
-def _left_unchanged(claiming: Sequence[_Claiming]) -> str:
-    """One sentence for all containers: those with a request first, which may get two GPUs."""
-    first = sorted(claiming, key=lambda each: each.beside is None)
-    places = [f"{shorten(each.claim)} in container {shorten(each.container)}" for each in first[:MOST_SHOWN]]
+    Args:
+        claiming: the key of its GPU request, if it has one, the claim, and the container's name.
+    """
+    first = sorted(claiming, key=lambda each: each[0] is None)
+    places = [f"{shorten(claim)} in container {shorten(container)}" for _, claim, container in first[:MOST_SHOWN]]
     more = [f"{len(claiming) - MOST_SHOWN} more"] if len(claiming) > MOST_SHOWN else []
     named = ", ".join([*places, *more]) or "used by no container"
     message = f"the pod's resource claims ({named}) were left unchanged: what they allocate is not counted"
-    if first and first[0].beside:
-        return (
-            f"{message}; if the claim beside {first[0].beside} is for a GPU, the container gets two: keep one of them"
-        )
-    return message
+    if not first or first[0][0] is None:
+        return message
+    return f"{message}; if the claim beside {first[0][0]} is for a GPU, the container gets two: keep one of them"
 
 
-def _requesting(plan: Plan) -> Iterator[tuple[str, str]]:
+def _requesting(plan: Plan) -> dict[str, str]:
     """The containers that request a GPU in the keys of a mapping: their paths, each with a key."""
-    for allocation in plan.allocations:
-        yield (
-            allocation.slot.path,
-            requested_key(allocation.slot.container, plan.policy) or _key_of_pod(allocation, plan.pod),
-        )
-    for slot, _, _ in plan.left_alone:
-        key = requested_key(slot.container, plan.policy)
-        if key is not None:
-            yield slot.path, key
+    found = {
+        each.slot.path: requested_key(each.slot.container, plan.policy) or _key_of_pod(each, plan.pod)
+        for each in plan.allocations
+    }
+    left = ((slot.path, requested_key(slot.container, plan.policy)) for slot, _, _ in plan.left_alone)
+    return {**found, **{path: key for path, key in left if key is not None}}
 
 
 def _key_of_pod(allocation: Allocation, pod: Pod) -> str:
@@ -281,7 +278,8 @@ def _described(name: str, containers: Mapping[str, _ContainerStatus], policy: Po
     vendor = policy.vendors.get(first.target or first.vendor)
     if vendor is None or vendor.claim is None or (len(containers) > 1 and vendor.claim.matching is None):
         return None
-    if any(_too_long(text) for container in containers.values() for text in container.written.values()):
+    written = [text for container in containers.values() for text in container.written.values()]
+    if any(len(text) > MAX_WRITTEN or text.count(",") >= 2 * MAX_SELECTED for text in written):
         return None
     try:
         requests = {each: _request_in(container, vendor, policy) for each, container in containers.items()}
@@ -289,10 +287,6 @@ def _described(name: str, containers: Mapping[str, _ContainerStatus], policy: Po
     except (QuantityError, Denied):
         return None
     return OwnClaim(vendor, requests, template) if template.name == name else None
-
-
-def _too_long(text: str) -> bool:
-    return len(text) > MAX_WRITTEN or text.count(",") >= 2 * MAX_SELECTED
 
 
 def _request_in(container: _ContainerStatus, vendor: Vendor, policy: Policy) -> DeviceRequest:
@@ -337,55 +331,45 @@ def own_claims(pod: Pod, policy: Policy) -> dict[str, OwnClaim]:
     }
 
 
-class WantedClaim(NamedTuple):
-    """What a container is to claim.
-
-    Attributes:
-        slot: the container.
-        vendor: the vendor that its claim is written for.
-        request: its request.
-        together: the source that puts it on one device with others of the pod.
-        written: the template of a claim that it has already, and its request of several there.
-    """
-
-    slot: Slot
-    vendor: Vendor
-    request: DeviceRequest
-    together: str | None = None
-    written: tuple[ClaimTemplate, str | None] | None = None
+_Group: TypeAlias = 'list[tuple[Slot, "Settled"]]'
 
 
-def write_claims(plan: Plan, wanted: Sequence[WantedClaim]) -> None:
+def write_claims(plan: Plan, settled: Sequence["Settled"]) -> None:
     """Write a claim for each container into the pod, or one for those that their source puts on one device.
 
     Containers with equal requests have claims of their own from one template, or requests of their own in one claim. An init
     container has ended before others begin, and a claim lasts as long as the pod: it uses what an equal container claims, or
-    adds to it.
+    adds to it. A container keeps a claim that it has already.
     """
-    groups: dict[str, list[WantedClaim]] = {}
-    for each in wanted:
-        if each.written is not None:
-            _note(plan, each, *each.written)
-        else:
-            groups.setdefault(each.together or each.slot.path, []).append(each)
+    groups = _grouped(plan, settled)
     adding = set().union(*[_template(plan, group) for group in groups.values()])
     names: dict[str, str] = {}
-    for each in sorted(itertools.chain.from_iterable(groups.values()), key=_ends_first):
-        added = _claim(plan, each, names)
-        adds = each.slot.path in plan.requests and each.slot.path in adding
-        if each.slot.ends_first and (added or adds):
+    each_slot = ((slot, together) for together, group in groups.items() for slot, _ in group)
+    for slot, together in sorted(each_slot, key=lambda each: each[0].ends_first):
+        added = _claim(plan, slot, together, names)
+        adds = slot.path in plan.requests and slot.path in adding
+        if slot.ends_first and (added or adds):
             message = "claimed for as long as the pod lives, beside the others' claims: request the same in a container"
-            plan.findings.append(Finding(Reason.CLAIM_OF_INIT_CONTAINER, message, each.slot.name))
+            plan.findings.append(Finding(Reason.CLAIM_OF_INIT_CONTAINER, message, slot.name))
 
 
-def _ends_first(wanted: WantedClaim) -> bool:
-    return wanted.slot.ends_first
+def _grouped(plan: Plan, settled: Sequence["Settled"]) -> dict[str, _Group]:
+    """The containers of each claim, by what puts them together; notes a claim that a container has already."""
+    groups: dict[str, _Group] = {}
+    for each in settled:
+        claimed, source, slot = each.requested.keys.claimed, each.requested.vendor, plan.slots[each.requested.position]
+        if claimed is not None and claimed.template is not None:
+            _note(plan, slot, claimed.template, claimed.request)
+        else:
+            together = source.name if source.one_device and each.translated else slot.path
+            groups.setdefault(together, []).append((slot, each))
+    return groups
 
 
-def _claim(plan: Plan, wanted: WantedClaim, names: dict[str, str]) -> bool:
+def _claim(plan: Plan, slot: Slot, together: str, names: dict[str, str]) -> bool:
     """Have a container name its claim; return whether that was added to the pod, and not the one of another container."""
-    slot, template, request = wanted.slot, plan.templates[wanted.slot.path], plan.requests.get(wanted.slot.path)
-    group, base = (template.name, slot.name) if request is None else (f"{wanted.together}", f"{wanted.together}")
+    template, request = plan.templates[slot.path], plan.requests.get(slot.path)
+    group, base = (template.name, slot.name) if request is None else (together, together)
     shared = names.get(group) if request is not None or slot.ends_first else None
     name = shared or _free(base, plan)
     slot.claims.append({"name": name, **({"request": request} if request else {})})
@@ -408,32 +392,30 @@ def _free(base: str, plan: Plan) -> str:
     return next(each for each in itertools.chain([name], numbered) if each not in taken)
 
 
-def _template(plan: Plan, group: Sequence[WantedClaim]) -> set[str]:
-    """Note the template of a claim, and each container's request in it; return the paths of those that add a request."""
-    vendor = group[0].vendor
-    adding, equal = _joined(vendor, group)
-    requests = [each.request for each in adding]
+def _template(plan: Plan, group: "_Group") -> set[str]:
+    """Note the template of a claim, and each container's request in it; return the paths of those that add a request.
+
+    A container that ends first may use another's.
+    """
+    vendor, requests = group[0][1].target, list[DeviceRequest]()
+    adding: set[str] = set()
+    places: dict[str, int] = {}
+    for slot, each in sorted(group, key=lambda each: each[0].ends_first):
+        request = DeviceRequest(tuple(each.claim.values()), each.request.whole)
+        same = (place for place, other in enumerate(requests) if same_request(vendor, request, other))
+        found = next(same, None) if slot.ends_first else None
+        places[slot.path] = len(requests) if found is None else found
+        if found is None:
+            requests.append(request)
+            adding.add(slot.path)
     names = request_names(vendor, requests)
     template = template_of(vendor, dict(zip(names, requests, strict=True)))
-    for each in group:
-        _note(plan, each, template, names[equal[each.slot.path]] if len(names) > 1 else None)
-    return {each.slot.path for each in adding}
+    for slot, _ in group:
+        _note(plan, slot, template, names[places[slot.path]] if len(names) > 1 else None)
+    return adding
 
 
-def _joined(vendor: Vendor, group: Iterable[WantedClaim]) -> tuple[list[WantedClaim], dict[str, int]]:
-    """Those that add a request, and each container's request among these: one that ends first may use another's."""
-    adding: list[WantedClaim] = []
-    equal: dict[str, int] = {}
-    for each in sorted(group, key=_ends_first):
-        same = (i for i, other in enumerate(adding) if same_request(vendor, each.request, other.request))
-        found = next(same, None) if each.slot.ends_first else None
-        if found is None:
-            adding.append(each)
-        equal[each.slot.path] = len(adding) - 1 if found is None else found
-    return adding, equal
-
-
-def _note(plan: Plan, wanted: WantedClaim, template: ClaimTemplate, request: str | None) -> None:
-    plan.templates[wanted.slot.path] = template
+def _note(plan: Plan, slot: Slot, template: ClaimTemplate, request: str | None) -> None:
+    plan.templates[slot.path] = template
     if request is not None:
-        plan.requests[wanted.slot.path] = request
+        plan.requests[slot.path] = request

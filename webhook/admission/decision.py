@@ -17,12 +17,11 @@ from msgspec.structs import replace
 from webhook.labels import PREFIX
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.patch import Entry, Operation, Patch, Slot, append, write_list, write_map
+from webhook.patch import Edits, Entry, Operation, Patch, Slot, append, write_list, write_map
 from webhook.pod import (
     ABSENT,
     NO_METADATA,
     Container,
-    EnvVar,
     Metadata,
     Pod,
     PodSpec,
@@ -172,10 +171,10 @@ class Facts(Struct, frozen=True):
     key: bytes | None
 
 
-def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
+def facts_of(pod: Pod, context: Context, policy: Policy, *, every: bool = False) -> Facts | None:
     """Return the facts of a review; None if nothing in the pod can matter: no key, no resource with a domain, no claim.
 
-    Where devices are hidden, every container matters.
+    Where devices are hidden, or if that is asked for, every container matters.
     """
     spec, metadata = pod.spec, pod.metadata
     init = spec.init_containers
@@ -184,45 +183,30 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> Facts | None:
     labels, annotations, selector = among(metadata.labels), among(metadata.annotations), among(spec.node_selector)
     resources = [_extended(container.resources) for container in containers]
     matters = labels or annotations or selector or spec.resource_claims or any(map(_requests, resources))
-    if not matters and not policy.settings.hide_devices:
+    if not (matters or every or policy.settings.hide_devices):
         return None
     # If a vendor's own webhook has added references to ConfigMaps, they are searched for in all lists.
     whole = annotations is not None and not policy.references.isdisjoint(annotations)
     paths = [raw for each in containers for raw in paths_in(each)]
     mounts = whole or policy.marks_of_mounts.among(b"".join([spec.volumes, *paths]))
     reduced = _reduced(containers, resources, policy, whole=whole, mounts=mounts)
+    affinity, gates = _belongings(spec, policy)
+    first = 0 if init is None else len(init)
     facts = Pod(
         metadata if metadata is NO_METADATA else Metadata(labels=labels, annotations=annotations),
-        _reduced_spec(spec, reduced, selector, policy, mounts=mounts),
+        replace(
+            spec,
+            containers=reduced[first:],
+            init_containers=None if init is None else reduced[:first],
+            volumes=spec.volumes if mounts else _emptied(spec.volumes),
+            node_selector=selector,
+            affinity=affinity,
+            os=None,
+            scheduling_gates=gates,
+        ),
     )
     around = Context(context.namespace.decisive, context.pod_security_default, context.user, context.image_volumes)
     return Facts(facts, around, _key(facts, around))
-
-
-def _reduced_spec(
-    spec: PodSpec, reduced: list[Container], selector: dict[str, str] | None, policy: Policy, *, mounts: bool
-) -> PodSpec:
-    """A spec with what can matter."""
-    init = spec.init_containers
-    first = 0 if init is None else len(init)
-    affinity, gates = _belongings(spec, policy)
-    return PodSpec(
-        reduced[first:],
-        None if init is None else reduced[:first],
-        spec.volumes if mounts else _emptied(spec.volumes),
-        spec.scheduler_name,
-        spec.runtime_class_name,
-        spec.node_name,
-        selector,
-        spec.tolerations,
-        affinity,
-        None,
-        spec.resource_claims,
-        gates,
-        spec.host_pid,
-        spec.host_ipc,
-        spec.share_process_namespace,
-    )
 
 
 def _requests(resources: Resources | None) -> bool:
@@ -367,7 +351,7 @@ MAX_DENIALS: Final = 8
 """The most denials of one pod after which the steps go on."""
 
 
-class Plan(Struct, eq=False):
+class Plan(Struct, eq=False, dict=True):
     """One pod during its admission: what was sent, what becomes of it, and the results of the steps so far.
 
     Attributes:
@@ -382,7 +366,8 @@ class Plan(Struct, eq=False):
         denials: why it is denied, as far as the steps got.
         labels, annotations, node_selector: as they will be.
         fields: other fields of the spec by name (``schedulerName``): a value to set, or None to remove a present one.
-        volumes_kept: the volumes without those that are removed, once some are.
+        volumes: those that the pod was sent with.
+        volume_edits: what becomes of them.
         volumes_added, tolerations_added, claims_added: entries to add.
         installers: init containers to put before those of the pod.
         templates: by the path of a container, the template of its claim.
@@ -392,8 +377,6 @@ class Plan(Struct, eq=False):
         stripped: variables that the guard has removed so far.
         paths: characters of the search and preload paths that the shim has looked at so far.
         covered: containers with a guarded mount that their shim has to account for.
-        searched: by path of a container, whether its undecoded env could hold a watched variable.
-        decoded_volumes, by_name: the volumes, and those of each name, once they are needed.
     """
 
     pod: Pod
@@ -409,7 +392,8 @@ class Plan(Struct, eq=False):
     annotations: dict[str, str] = {}
     node_selector: dict[str, str] = {}
     fields: dict[str, Any] = {}
-    volumes_kept: list[Volume] | None = None
+    volumes: list[Volume] = []
+    volume_edits: Edits = {}
     volumes_added: list[Entry] = []
     tolerations_added: list[Entry] = []
     claims_added: list[Entry] = []
@@ -421,14 +405,12 @@ class Plan(Struct, eq=False):
     stripped: int = 0
     paths: int = 0
     covered: list[Slot] = []
-    searched: dict[str, bool] = {}
-    decoded_volumes: list[Volume] | None = None
-    by_name: dict[str, list[Volume]] = {}
 
     def __post_init__(self) -> None:
         metadata = self.pod.metadata
         self.labels, self.annotations = dict(metadata.labels or ()), dict(metadata.annotations or ())
         self.node_selector = dict(self.pod.spec.node_selector or ())
+        self.volumes = decode_volumes(self.pod.spec.volumes)
 
     def deny(self, finding: Finding) -> None:
         """Deny the pod, but go on: what else denies it is told at once."""
@@ -441,34 +423,18 @@ class Plan(Struct, eq=False):
         if finding not in self.findings:
             self.findings.append(finding)
 
-    @property
-    def volumes(self) -> list[Volume]:
-        """The volumes that the pod was sent with."""
-        if self.decoded_volumes is None:
-            self.decoded_volumes = decode_volumes(self.pod.spec.volumes)
-            for volume in self.decoded_volumes:
-                self.by_name.setdefault(volume.name, []).append(volume)
-        return self.decoded_volumes
+    @cached_property
+    def volumes_called(self) -> Mapping[str, list[Volume]]:
+        """The volumes by name: several of one, if the pod is not valid."""
+        found: dict[str, list[Volume]] = {}
+        for volume in self.volumes:
+            found.setdefault(volume.name, []).append(volume)
+        return found
 
     @property
     def objects(self) -> tuple[ClaimTemplate, ...]:
         """The templates of all claims, each once."""
         return tuple({each.name: each for each in self.templates.values()}.values()) if self.templates else ()
-
-    def volumes_called(self, name: str) -> list[Volume]:
-        """Return the volumes of a name: several, if the pod is not valid."""
-        return self.by_name.get(name, []) if self.volumes else []
-
-    def searched_in(self, slot: Slot) -> bool:
-        """Return whether a variable of a container can matter; its hundreds of variables are searched once."""
-        known = self.searched.get(slot.path)
-        if known is None:
-            known = self.searched[slot.path] = self.policy.watched_variables.among(slot.container.env)
-        return known
-
-    def watched(self, slot: Slot) -> list[EnvVar]:
-        """Return the variables of a container if any can matter."""
-        return slot.env if self.searched_in(slot) else []
 
     @property
     def changed(self) -> bool:
@@ -490,8 +456,8 @@ class Plan(Struct, eq=False):
                 operations.extend(
                     [{"op": "add", "path": f"{path}/0", "value": each} for each in reversed(self.installers)]
                 )
-        if self.volumes_kept is not None:
-            write_list("/spec/volumes", self.volumes, self.volumes_kept, operations)
+        if self.volume_edits:
+            write_list("/spec/volumes", self.volumes, self.volume_edits, operations)
         for name, entries, missing in (
             ("volumes", self.volumes_added, not present(spec.volumes)),
             ("resourceClaims", self.claims_added, spec.resource_claims is None),

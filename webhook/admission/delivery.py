@@ -14,14 +14,7 @@ from webhook.admission.decision import ENFORCE_LABEL, Namespace, Plan
 from webhook.admission.overrides import selected_architectures
 from webhook.mapping.model.shim import ARCH_LABEL, NO_DELIVERY, Delivery, DeliveryKind, PodEntry, Shim, has_mark, inside
 from webhook.patch import Slot
-from webhook.pod import (
-    Placed,
-    Volume,
-    VolumeMount,
-    clean_path,
-    paths_in,
-    present,
-)
+from webhook.pod import Placed, Volume, VolumeMount, clean_path, present
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Finding, Reason, deny
 from webhook.text import shorten
@@ -161,31 +154,24 @@ def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
     for delivery in deliveries:
         if delivery.installer is not None:
             _add_installer(plan, delivery, delivery.installer, delivered)
-    volumes = bytes(plan.pod.spec.volumes)
-    lists = [volumes, *itertools.chain.from_iterable(paths_in(slot.container) for slot in plan.slots)]
-    if len(deliveries) == 1 and not has_mark(b"".join(lists), deliveries[0].marks):
+    if len(deliveries) == 1 and not plan.volumes:
         plan.volumes_added.extend(deliveries[0].volumes)
-        for slot, delivery in delivered:
-            slot.mounts_added.extend(delivery.mounts)
-        return
-    marked = any([has_mark(volumes, delivery.marks) for delivery in deliveries])
-    for entry in itertools.chain.from_iterable(delivery.volumes for delivery in deliveries):
-        _add_volume(plan, plan.volumes_called(entry["name"]) if marked else [], entry)
+    else:
+        for entry in itertools.chain.from_iterable(delivery.volumes for delivery in deliveries):
+            _add_volume(plan, entry)
     _mount_all(plan, delivered, deliveries)
 
 
 def _mount_all(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]], deliveries: Sequence[Delivery]) -> None:
     by_container = {slot.path: delivery for slot, delivery in delivered}
-    libraries = frozenset(delivery.library for delivery in deliveries)
     installed = {delivery.library for delivery in deliveries if delivery.installer is not None}
     for slot in plan.slots:
         if slot.kind == "initContainers" and slot.name in installed:
             continue
         own = by_container.get(slot.path, NO_DELIVERY)
-        raw = b"".join(paths_in(slot.container))
         mounts = own.mounts
-        if any([has_mark(raw, delivery.marks) for delivery in deliveries]):
-            _check_unwritable(slot, libraries)
+        if slot.placed:
+            _check_unwritable(slot, deliveries)
             mounts = tuple([each for each in mounts if not _mounted(slot, each, own)])
         slot.mounts_added.extend(mounts)
 
@@ -235,7 +221,7 @@ def _difference(slot: Slot, installer: PodEntry, delivery: Delivery) -> str:
     for differs, what in differences:
         if differs:
             return what
-    if any([entry.name.startswith("LD_") or entry.name == "PATH" for entry in slot.env_sent]):
+    if any([entry.name.startswith("LD_") or entry.name == "PATH" for entry in slot.env]):
         return _VARIABLES
     return _other_mounts(slot, delivery)
 
@@ -256,8 +242,9 @@ def _decoded(raw: msgspec.Raw) -> Any:
     return msgspec.json.decode(raw) if 0 < len(bytes(raw)) <= MAX_COMMAND else None
 
 
-def _add_volume(plan: Plan, volumes: list[Volume], entry: PodEntry) -> None:
+def _add_volume(plan: Plan, entry: PodEntry) -> None:
     name = entry["name"]
+    volumes = plan.volumes_called.get(name, [])
     field = f"spec.volumes[{name}]"
     if len(volumes) > 1:
         message = f"volume {name}, the enforcing library's, is defined {len(volumes)} times: remove them"
@@ -299,8 +286,9 @@ def _amount(text: str) -> str | Number:
         return text
 
 
-def _check_unwritable(slot: Slot, libraries: frozenset[str]) -> None:
+def _check_unwritable(slot: Slot, deliveries: Sequence[Delivery]) -> None:
     """Deny mounts through which a container could write to the library's folder on the node."""
+    libraries = {delivery.library for delivery in deliveries}
     for mount in slot.mounts:
         if mount.name in libraries and not mount.read_only:
             message = f"the mount of the enforcing library's volume {mount.name} is writable: remove it, or set readOnly: true"
@@ -310,9 +298,7 @@ def _check_unwritable(slot: Slot, libraries: frozenset[str]) -> None:
 def check_node_folders(plan: Plan) -> None:
     """Deny mounts through which any container could write to a folder of the node with a shim's library for all pods."""
     folders = plan.policy.shim_folders
-    if not folders or b"hostPath" not in bytes(plan.pod.spec.volumes):
-        return
-    for slot in plan.slots:
+    for slot in plan.slots if folders and plan.volumes else ():
         for mount, path in _writable(plan, slot):
             if any(inside(path, folder) or inside(folder, path.rstrip("/")) for folder in folders):
                 where = f"the mount of the node's {shorten(path, 100)}, by which shims reach pods"
@@ -324,7 +310,7 @@ def check_node_folders(plan: Plan) -> None:
 def _writable(plan: Plan, slot: Slot) -> Iterator[tuple[VolumeMount, str]]:
     """The mounts through which a container writes to the node, with their paths there: several, if the pod is not valid."""
     for mount in slot.mounts:
-        for volume in () if mount.read_only else plan.volumes_called(mount.name):
+        for volume in () if mount.read_only else plan.volumes_called.get(mount.name, ()):
             if volume.host_path is not None:
                 yield mount, clean_path(f"{volume.host_path.path}/{mount.sub_path or ''}")
 

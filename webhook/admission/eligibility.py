@@ -20,7 +20,7 @@ from webhook.admission.survey import MAX_CONTAINERS
 from webhook.labels import INJECT, MODE, OPT_OUT, ROLLOUT
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.notation import MAX_KEY
-from webhook.pod import MIRROR, WINDOWS, Container, OverfullPod, OwnerReference, Pod, PodSpec, decode_env, paths_in
+from webhook.pod import MIRROR, WINDOWS, Container, OwnerReference, Pod, PodSpec, decode_env, paths_in
 from webhook.quantity import MIB
 from webhook.reasons import Finding, Reason
 
@@ -171,8 +171,6 @@ _VARIABLES: Final = "variables in containers with one that matters to a share"
 def overfull(pod: Pod) -> Finding | None:
     """Return the denial of a pod with more containers, or keys in a map, than are looked at one by one, or None."""
     spec, metadata = pod.spec, pod.metadata
-    if pod.__class__ is OverfullPod:
-        return _finding("the labels, annotations and resources of the pod are too many to be read", "metadata")
     number = len(spec.containers) + len(spec.init_containers or ())
     if number > MAX_CONTAINERS:
         return _beyond(number, MAX_CONTAINERS, "containers", "spec.containers")
@@ -186,12 +184,11 @@ def overfull(pod: Pod) -> Finding | None:
     return None
 
 
-def exceeded(pod: Pod, policy: Policy, *, few: bool) -> Finding | None:
+def exceeded(pod: Pod, *, few: bool) -> Finding | None:
     """Return the denial of a pod of which only the facts are left, and which exceeds a limit; else None.
 
     Args:
         pod: the facts of a pod that is not `overfull`.
-        policy: for what of it is searched.
         few: the facts are few bytes (`decision.MAX_FACTS`), too few for any limit but those on single texts.
     """
     spec, metadata = pod.spec, pod.metadata
@@ -207,7 +204,7 @@ def exceeded(pod: Pod, policy: Policy, *, few: bool) -> Finding | None:
         return None
     for number, most, what, field in chain(
         _numbers(spec, containers, sides),
-        [(_variables(pod, [each.env for each in containers], policy), MAX_LISTED, _VARIABLES, "env")],
+        [(_variables([each.env for each in containers]), MAX_LISTED, _VARIABLES, "env")],
         _lengths(spec, containers),
     ):
         if number > most:
@@ -244,14 +241,10 @@ def _lengths(spec: PodSpec, containers: Sequence[Container]) -> Iterator[_Counte
         yield text.count(b"{"), MAX_LISTED, f"{what} and parts of them", what
 
 
-def _variables(pod: Pod, lists: Sequence[msgspec.Raw], policy: Policy) -> int:
+def _variables(lists: Sequence[msgspec.Raw]) -> int:
     """The number of variables that have to be looked through; 0 if there are few."""
     # Braces in values count, too: nearly always this shows that there are few.
-    if b"".join(lists).count(b"{") <= MAX_LISTED:
-        return 0
-    annotations = pod.metadata.annotations
-    everywhere = annotations is not None and not policy.references.isdisjoint(annotations)
-    return sum(len(decode_env(raw)) for raw in lists if everywhere or policy.watched_variables.among(raw))
+    return 0 if b"".join(lists).count(b"{") <= MAX_LISTED else sum(len(decode_env(raw)) for raw in lists)
 
 
 def _beyond(number: int, most: int, what: str, field: str) -> Finding:

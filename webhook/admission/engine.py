@@ -1,7 +1,5 @@
 """One pod → one decision: the sequence of steps."""
 
-import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,7 +7,7 @@ import msgspec
 
 from webhook import labels
 from webhook.admission.beyond import beyond, crowded
-from webhook.admission.claims import WantedClaim, check_claims, check_keys, nothing_requested, write_claims
+from webhook.admission.claims import check_claims, check_keys, nothing_requested, write_claims
 from webhook.admission.decision import (
     Allocation,
     Context,
@@ -28,17 +26,14 @@ from webhook.admission.hide import hide_devices, show_devices
 from webhook.admission.overrides import overrides_of
 from webhook.admission.placement import drop_references, place_pod, report_belongings
 from webhook.admission.resolve import resolve
-from webhook.admission.settled import Settled
 from webhook.admission.shim import inject_shim, keep_environment
 from webhook.admission.status import most_done, status_of, summary_of
 from webhook.admission.survey import NOTHING_FOUND, Survey, all_at_once, idle_counts, survey, unread_keys
 from webhook.admission.together import PodResult
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.shim import has_mark
 from webhook.mapping.model.vendor import Vendor, system_names
-from webhook.mapping.requests.templates import DeviceRequest
 from webhook.patch import Slot
-from webhook.pod import Pod, paths_in
+from webhook.pod import Pod
 from webhook.reasons import Denied, Finding, Reason, ReasonKind
 from webhook.text import shown
 
@@ -108,70 +103,56 @@ def by_size(pod: Pod, policy: Policy) -> Decision | None:
 def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Decision:
     """Take the steps after eligibility; the decision where the namespace enforces."""
     pod, steps = facts.pod, steps or Steps()
-    excess = exceeded(pod, policy, few=facts.key is not None)
+    excess = exceeded(pod, few=facts.key is not None)
     if excess is not None:
         return beyond(excess, pod, policy) or denied(excess)
     seen = steps.survey = _survey(pod, facts.context, policy)
     if seen.denial is not None:
         return denied(seen.denial, seen.findings)
     hides, claims = policy.settings.hide_devices, bool(seen.claims or pod.spec.resource_claims)
-    if not (seen.has_request or hides or claims):
-        return untouched(Reason.NO_GPU_KEYS, _counted(seen, pod, _NOTHING_RESOLVED, policy).findings)
+    resolution = _NOTHING_RESOLVED
     try:
         if claims:
             check_keys(pod, seen.slots, policy)
-        resolution = _NOTHING_RESOLVED
         if seen.has_request:
-            resolution = resolve(seen.keys, overrides_of(pod, facts.context, policy), policy)
+            resolution = steps.resolution = resolve(seen.keys, overrides_of(pod, facts.context, policy), policy)
     except Denied as denial:
         return denied(denial.finding, seen.findings)
-    steps.resolution = resolution
     left_alone = _left_alone(seen, resolution, policy)
-    acts = bool(resolution.settled) or _matters(left_alone, seen, policy)
-    seen = _counted(seen, pod, resolution, policy)
+    acts = bool(resolution.settled) or _matters(left_alone, seen)
+    findings = [*seen.findings]
+    if seen.keys.labels or seen.keys.annotations:
+        requesting = {*resolution.vendor_names, *(each.requested.vendor.name for each in resolution.left)}
+        findings += idle_counts(pod, seen.keys, requesting, policy)
+    findings += resolution.findings
     if acts or hides:
-        steps.plan = _plan(facts, policy, seen, resolution, left_alone)
-        return _applied(steps.plan, resolution, acts=acts)
-    found = (*seen.findings, *resolution.findings)
-    return untouched(nothing_requested(pod, seen.claims, left=bool(resolution.left)), found)
+        allocations = _allocations(seen.slots, resolution)
+        plan = Plan(pod, facts.context, policy, seen.slots, seen.claims, allocations, left_alone, findings)
+        steps.plan = plan
+        return _applied(plan, resolution, acts=acts)
+    return untouched(nothing_requested(pod, seen.claims, left=bool(resolution.left)), tuple(findings))
 
 
-def _matters(left_alone: Unsettled, seen: Survey, policy: Policy) -> bool:
+def _matters(left_alone: Unsettled, seen: Survey) -> bool:
     """Whether the guard or a claim may concern a container that is left alone."""
-    return any(
-        policy.watched_variables.among(slot.container.env)
-        or slot.path in seen.claims
-        or has_mark(b"".join(paths_in(slot.container)), vendor.guard.marks)
-        for slot, vendor, _ in left_alone
-    )
+    return any(slot.env or slot.path in seen.claims or slot.placed for slot, _, _ in left_alone)
 
 
 def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
     """Survey a pod; also report keys of our own without effect, those of its namespace if the pod requests devices."""
     seen, metadata, namespace = survey(pod, policy), pod.metadata, context.namespace
-    found: list[Finding] = []
+    found = [*seen.findings]
     if metadata.labels or metadata.annotations:
         found += unread_keys("pod", metadata.labels, metadata.annotations, policy)
     if seen.has_request or seen.denial is not None:
         found += unread_keys("namespace", namespace.labels, namespace.annotations, policy)
-    return _with(seen, found)
-
-
-def _counted(seen: Survey, pod: Pod, resolution: PodResult, policy: Policy) -> Survey:
-    """A survey; also report what only counts devices that nothing requests."""
-    if not seen.keys.labels and not seen.keys.annotations:
-        return seen
-    requesting = {*resolution.vendor_names, *(each.requested.vendor.name for each in resolution.left)}
-    return _with(seen, tuple(idle_counts(pod, seen.keys, requesting, policy)))
-
-
-def _with(seen: Survey, found: Sequence[Finding]) -> Survey:
-    return msgspec.structs.replace(seen, findings=(*seen.findings, *found)) if found else seen
+    return msgspec.structs.replace(seen, findings=tuple(found)) if found else seen
 
 
 def _applied(plan: Plan, resolution: PodResult, *, acts: bool) -> Decision:
     """Apply a plan, and decide: the keys of its resolution, and (`acts`) everything else that a share needs."""
     hides = plan.policy.settings.hide_devices
+    _write(plan, resolution)
     try:
         if hides:
             show_devices(plan)
@@ -204,33 +185,13 @@ def _decision(plan: Plan, resolution: PodResult) -> Decision:
         allowed=True,
         reason=Reason.CHANGED if operations else Reason.ALREADY_RIGHT,
         patch_json=_encode(operations) if operations else b"",
-        warnings=tuple(itertools.filterfalse(_noted, findings)),
-        notes=tuple(filter(_noted, findings)),
+        warnings=tuple([each for each in findings if not each.note]),
+        notes=tuple([each for each in findings if each.note]),
         objects=plan.objects,
         status_json=text,
         audit={**audit, **reasons_of(findings)},
         vendors=resolution.vendor_names,
     )
-
-
-def _noted(finding: Finding) -> bool:
-    return finding.note
-
-
-def _plan(facts: Facts, policy: Policy, seen: Survey, resolution: PodResult, left_alone: Unsettled) -> Plan:
-    """The plan for a pod: its allocations, with the keys of the resolution written."""
-    plan = Plan(
-        facts.pod,
-        facts.context,
-        policy,
-        seen.slots,
-        seen.claims,
-        tuple([_allocation(seen.slots[each.requested.position], each, resolution) for each in resolution.settled]),
-        left_alone,
-        [*seen.findings, *resolution.findings],
-    )
-    _write(plan, resolution)
-    return plan
 
 
 def _left_alone(seen: Survey, resolution: PodResult, policy: Policy) -> Unsettled:
@@ -251,14 +212,18 @@ def _left_alone(seen: Survey, resolution: PodResult, policy: Policy) -> Unsettle
     return tuple(found)
 
 
-def _allocation(slot: Slot, settled: Settled, resolution: PodResult) -> Allocation:
-    *_, last = resolution.passes(settled)
-    source = settled.requested.vendor
-    owner = settled.target if last is settled else last.requested.vendor
-    copy = settled.requested.copy if last.target is source else None
-    moved = bool(settled.dropped) or None in settled.resources.values()
-    request, copying = settled.request, None if copy is None else copy.vendor
-    return Allocation(slot, source, owner, last.target, request, last.form, copying, moved, not request.whole)
+def _allocations(slots: tuple[Slot, ...], resolution: PodResult) -> tuple[Allocation, ...]:
+    found: list[Allocation] = []
+    for settled in resolution.settled:
+        *_, last = resolution.passes(settled)
+        source, request = settled.requested.vendor, settled.request
+        owner = settled.target if last is settled else last.requested.vendor
+        copy = settled.requested.copy if last.target is source else None
+        copying = None if copy is None else copy.vendor
+        moved = bool(settled.dropped) or None in settled.resources.values()
+        slot, share = slots[settled.requested.position], not request.whole
+        found.append(Allocation(slot, source, owner, last.target, request, last.form, copying, moved, share))
+    return tuple(found)
 
 
 def _apply(plan: Plan, resolution: PodResult) -> None:
@@ -277,31 +242,17 @@ def _apply(plan: Plan, resolution: PodResult) -> None:
 
 
 def _write(plan: Plan, resolution: PodResult) -> None:
-    wanted: list[WantedClaim] = []
-    for allocation, settled in zip(plan.allocations, resolution.settled, strict=True):
-        if settled.resources:
-            allocation.slot.resources.update(settled.resources)
-        if settled.claim:
-            wanted.append(_wanted(allocation, settled))
-    if wanted:
-        write_claims(plan, wanted)
+    for settled in resolution.settled:
+        plan.slots[settled.requested.position].resources.update(settled.resources)
+    claiming = [settled for settled in resolution.settled if settled.claim]
+    if claiming:
+        write_claims(plan, claiming)
     for texts, changes in ((plan.labels, resolution.labels), (plan.annotations, resolution.annotations)):
         for key, text in changes.items():
             if text is None:
                 texts.pop(key, None)
             else:
                 texts[key] = text
-
-
-def _wanted(allocation: Allocation, settled: Settled) -> WantedClaim:
-    claimed, source = settled.requested.keys.claimed, settled.requested.vendor
-    return WantedClaim(
-        allocation.slot,
-        settled.target,
-        DeviceRequest(tuple(settled.claim.values()), settled.request.whole),
-        source.name if source.one_device and settled.translated else None,
-        None if claimed is None or claimed.template is None else (claimed.template, claimed.request),
-    )
 
 
 def _report_hints(plan: Plan) -> None:

@@ -15,7 +15,7 @@ from webhook.admission.eligibility import Mode, enforcement_of, exceeded, overfu
 from webhook.admission.engine import Steps, denied, take_steps
 from webhook.admission.guard import guard_pod
 from webhook.admission.hide import hide_devices, hiding_of
-from webhook.admission.judge import undecoded, what_counts
+from webhook.admission.judge import what_counts
 from webhook.admission.placement import check_privileged
 from webhook.admission.shim import check_covered, inject_shim
 from webhook.admission.survey import all_at_once
@@ -35,11 +35,10 @@ _RIGHT: Final = untouched(Reason.ALREADY_RIGHT)
 
 def judge_ephemeral(pod: Pod, added: Sequence[Container], context: Context, policy: Policy) -> Decision:
     """Judge what is added to a pod: denied if a container with a share of the pod would be, or would lose something."""
-    excess = undecoded(pod)
     pod = what_counts(pod, pod, policy)
     if skip_reason(pod, context, policy) is not None or enforcement_of(pod, context).mode is not Mode.ENFORCE:
         return _RIGHT
-    excess = excess or overfull(pod)
+    excess = overfull(pod)
     if excess is not None:
         return denied(excess)
     shares = _shares_of(pod, context, policy)
@@ -86,7 +85,9 @@ def _denial(
     container: Container, pod: Pod, shares: Sequence[Allocation], context: Context, policy: Policy
 ) -> Finding | None:
     alone = Pod(spec=PodSpec([replace(container, resources=None)], volumes=pod.spec.volumes))
-    excess = exceeded(alone, policy, few=False)
+    facts = facts_of(alone, context, policy, every=True)
+    alone = alone if facts is None else facts.pod
+    excess = exceeded(alone, few=False)
     if excess is not None:
         return excess
     for share in shares:

@@ -1,6 +1,6 @@
 """The guard: deny or remove what lifts the limit of a share, and remove what only schedulers write."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, cast
 
 from webhook.admission.advice import or_whole
@@ -8,19 +8,19 @@ from webhook.admission.decision import Allocation, Namespace, Plan
 from webhook.admission.overrides import sized_request
 from webhook.labels import GUARD
 from webhook.mapping.model.guard import KEPT_PLACES, Action, Guard, GuardPlace, ValueSource
-from webhook.mapping.model.shim import has_mark
 from webhook.mapping.model.vendor import Owned, Vendor
 from webhook.mapping.notation import NameSet
 from webhook.patch import Slot
 from webhook.pod import (
+    ABSENT,
     EnvFrom,
     EnvVar,
     Placed,
+    SecurityContext,
     Volume,
     VolumeMount,
     capabilities_added,
     clean_path,
-    paths_in,
     present,
     value_source,
 )
@@ -41,6 +41,7 @@ _EFFECTS: Final = {
     "spec.hostPID": "shows the container the processes of the whole node, and opens their files",
     "spec.hostIPC": "shows the container the shared memory of the whole node",
     "spec.shareProcessNamespace": "shows the processes of a share to the pod's other containers",
+    "spec.runtimeClassName": "runs containers in a sandbox, where no library of the node works",
     "securityContext.procMount": "lets the container change the kernel's settings of the whole node",
 }
 """What fields do beside a share, by their paths, for people who want something else of them, such as accounting."""
@@ -72,14 +73,16 @@ def guard_pod(plan: Plan) -> None:
 
 def _guard_allocation(plan: Plan, allocation: Allocation) -> None:
     """Apply the guard to a container that has devices."""
-    slot, share = allocation.slot, allocation.share
-    if slot.container.security_context is not None or b"hostPath" in bytes(plan.pod.spec.volumes):
-        _guard_isolation(plan, allocation)
-    _guard_container(plan, slot, allocation.vendor, allocation.request, share=share)
-    _show_devices(plan, slot, allocation.vendor, moved=allocation.moved)
+    slot, vendor = allocation.slot, allocation.vendor
+    if slot.container.security_context is not None and "field" in vendor.guard.places:
+        _guard_security(plan, allocation, slot.container.security_context)
+    if plan.volumes and "hostPath" in vendor.guard.places:
+        _guard_host_paths(plan, allocation)
+    _guard_container(plan, slot, vendor, allocation.request, share=allocation.share)
+    _show_devices(plan, slot, vendor, moved=allocation.moved)
     if allocation.copy is not None:
-        _guard_container(plan, slot, allocation.copy, allocation.request, share=share)
-    if present(slot.container.env_from):
+        _guard_container(plan, slot, allocation.copy, allocation.request, share=allocation.share)
+    if slot.container.env_from is not ABSENT:
         _report_env_from(plan, allocation)
 
 
@@ -101,9 +104,8 @@ def _guard_others(plan: Plan) -> None:
     served = {each.slot.path for each in shares}
     others = [slot for slot in plan.slots if slot.path not in served]
     for vendor in dict.fromkeys(vendor for each in shares for vendor in (each.vendor, each.copy) if vendor is not None):
-        marks = vendor.guard.anywhere
-        for slot in others if marks else ():
-            if has_mark(bytes(slot.container.env), marks):
+        for slot in others if vendor.guard.anywhere else ():
+            if slot.env:
                 _guard_variables(plan, slot, vendor, None, share=True, other=True)
 
 
@@ -138,150 +140,128 @@ def _marks(owned: Owned, what: str) -> NameSet:
 
 def _guard_keys(plan: Plan, texts: dict[str, str], sent: Mapping[str, str], place: GuardPlace) -> None:
     """Apply the guard to annotations or labels of the pod, for every vendor under which some of its containers run."""
-    allocations = {
-        (allocation.vendor.name, allocation.share): allocation
-        for allocation in plan.allocations
-        if place in allocation.vendor.guard.places
-    }
-    for allocation in allocations.values():
-        for key, value in sent.items():
-            # What was removed, as a source's key or a scheduler's mark, lifts nothing.
-            if not allocation.vendor.guard.guarded(key, place) or key not in texts:
+    exceptions = plan.policy.settings.guard_exceptions
+    for vendor, share in _running(plan):
+        # What was removed, as a source's key or a scheduler's mark, lifts nothing.
+        for key in filter(texts.__contains__, vendor.guard.guarded(sent, place)):
+            value = sent[key]
+            if value in exceptions.get(key, ()):
                 continue
-            rule = allocation.vendor.guard.catch(key, value, whole=not allocation.share, place=place)
-            if rule is None or value in plan.policy.settings.guard_exceptions.get(key, ()):
-                continue
-            shown = f"{place} {shorten(key)}"
-            denial = f"the value of {shown} {_effect(rule)}: {_remedy(rule.harmless)}"
-            whole = _way_out(allocation.vendor, rule, share=allocation.share)
-            caught = _Caught(shown, f"metadata.{place}s[{key}]", value, whole=whole)
-            if _removes(plan, rule, caught, denial):
+            rule = vendor.guard.catch(key, value, whole=not share, place=place)
+            caught = _Caught(f"{place} {shorten(key)}", f"metadata.{place}s[{key}]", value, vendor, share)
+            if _removes(plan, rule, caught):
                 del texts[key]
+
+
+def _running(plan: Plan) -> Iterable[tuple[Vendor, bool]]:
+    """The vendors under which containers run, and whether these have shares."""
+    return {(each.vendor.name, each.share): (each.vendor, each.share) for each in plan.allocations}.values()
 
 
 def _guard_pod_fields(plan: Plan) -> None:
     """Apply the guard to fields of the pod, for every vendor under which some of its containers run."""
     spec = plan.pod.spec
-    switches = {
-        "hostPID": spec.host_pid,
-        "hostIPC": spec.host_ipc,
-        "shareProcessNamespace": spec.share_process_namespace,
-    }
-    values = {name: "true" for name, on in switches.items() if on}
-    if spec.runtime_class_name:
-        values["runtimeClassName"] = spec.runtime_class_name
-    for vendor, share in dict.fromkeys((each.vendor, each.share) for each in plan.allocations):
-        for name, value in values.items():
-            caught = _Caught(f"{name}: {shorten(value)}", f"spec.{name}", value)
-            _guard_field(plan, vendor, name, caught, share=share)
+    for vendor, share in _running(plan):
+        for name, value, remedy in (
+            ("hostPID", "true" if spec.host_pid else None, "remove it"),
+            ("hostIPC", "true" if spec.host_ipc else None, "remove it"),
+            ("shareProcessNamespace", "true" if spec.share_process_namespace else None, "remove it"),
+            ("runtimeClassName", spec.runtime_class_name, "use another class"),
+        ):
+            if value:
+                rule = vendor.guard.catch(name, value, whole=not share, place="field")
+                shown = f"{name}: {shorten(value)}"
+                _removes(plan, rule, _Caught(shown, f"spec.{name}", value, vendor, share, remedy=remedy))
 
 
-def _guard_isolation(plan: Plan, allocation: Allocation) -> None:
-    """Apply the guard to the security context of a container with devices, and to what it mounts from the node."""
+def _guard_security(plan: Plan, allocation: Allocation, security: SecurityContext) -> None:
+    """Apply the guard to the security context of a container with devices."""
     vendor, slot, share = allocation.vendor, allocation.slot, allocation.share
-    security = slot.container.security_context
-    if security is not None and "field" in vendor.guard.places:
-        field = "securityContext.capabilities.add"
-        capabilities = security.capabilities
-        if capabilities is not None and len(bytes(capabilities.add)) > MAX_CAPABILITIES:
-            message = f"capabilities take more than {MAX_CAPABILITIES} bytes: remove those that Linux has not"
-            raise deny(Reason.TOO_MANY, message, container=slot.name, field=field)
-        added = capabilities_added(security)
-        # Container runtimes take them in any case, some with the kernel's prefix.
-        for name in dict.fromkeys([written.upper().removeprefix("CAP_") for written in added]):
-            caught = _Caught(f"the capability {name}", field, name, slot.name)
-            _guard_field(plan, vendor, "capabilities", caught, share=share)
-        if security.proc_mount:
-            mount = security.proc_mount
-            caught = _Caught(f"procMount: {shorten(mount)}", "securityContext.procMount", mount, slot.name)
-            _guard_field(plan, vendor, "procMount", caught, share=share)
-    if "hostPath" in vendor.guard.places and b"hostPath" in bytes(plan.pod.spec.volumes):
-        _guard_host_paths(plan, allocation)
+    field = "securityContext.capabilities.add"
+    if security.capabilities is not None and len(bytes(security.capabilities.add)) > MAX_CAPABILITIES:
+        message = f"capabilities take more than {MAX_CAPABILITIES} bytes: remove those that Linux has not"
+        raise deny(Reason.TOO_MANY, message, container=slot.name, field=field)
+    # Container runtimes take them in any case, some with the kernel's prefix.
+    for name in dict.fromkeys([written.upper().removeprefix("CAP_") for written in capabilities_added(security)]):
+        rule = vendor.guard.catch("capabilities", name, whole=not share, place="field")
+        _removes(plan, rule, _Caught(f"the capability {name}", field, name, vendor, share, slot.name, "remove it"))
+    if security.proc_mount:
+        rule = vendor.guard.catch("procMount", security.proc_mount, whole=not share, place="field")
+        shown, field = f"procMount: {shorten(security.proc_mount)}", "securityContext.procMount"
+        _removes(plan, rule, _Caught(shown, field, security.proc_mount, vendor, share, slot.name, "remove it"))
 
 
 def _guard_host_paths(plan: Plan, allocation: Allocation) -> None:
     """Apply the guard to paths of the node: of a `subPathExpr`, which is not known yet, to those of the whole volume."""
-    vendor, slot = allocation.vendor, allocation.slot
-    if len(slot.mounts) > MAX_MOUNTS:
-        message = f"more than {MAX_MOUNTS} mounts beside a hostPath: split the container, or mount fewer"
-        raise deny(Reason.TOO_MANY, message, container=slot.name, field="volumeMounts")
+    vendor, slot, share = allocation.vendor, allocation.slot, allocation.share
+    _check_number(slot)
     for mount in slot.mounts:
-        for volume in plan.volumes_called(mount.name):
+        for volume in plan.volumes_called.get(mount.name, ()):
             if volume.host_path is None:
                 continue
             path = clean_path(f"{volume.host_path.path}/{'' if mount.sub_path_expr else mount.sub_path or ''}")
-            if vendor.guard.guarded(path, "hostPath"):
-                shown = f"the mount of the node's {shorten(path, 100)}"
-                caught = _Caught(shown, f"volumeMounts[{mount.mount_path}]", path, slot.name)
-                _guard_kept(plan, vendor, (path, None, "hostPath"), caught, share=allocation.share)
+            rule = vendor.guard.catch(path, None, whole=not share, place="hostPath")
+            shown, field = f"the mount of the node's {shorten(path, 100)}", f"volumeMounts[{mount.mount_path}]"
+            _removes(plan, rule, _Caught(shown, field, path, vendor, share, slot.name, "remove it"))
 
 
 class _Caught(NamedTuple):
-    """What the guard looks at: how messages call it, where it stands, its value, and its container.
+    """What a rule catches.
 
-    `effect`: one of its own, for messages; `whole`: the vendor whose whole devices are a way out.
+    Attributes:
+        shown: how messages call it.
+        field: where it stands.
+        value: its value; None if that is not known.
+        vendor: whose rule it is.
+        share: whether a share is guarded, and no whole devices.
+        container: its container.
+        remedy: what to do; by default, to remove it or to write a value that the rule lets through.
+        limit: the value that the shim writes.
+        requested: whether the container requests devices, so that a value which hides them is no remedy.
+        other: whether another container has the share.
     """
 
     shown: str
     field: str
     value: str | None
+    vendor: Vendor
+    share: bool
     container: str | None = None
-    effect: str | None = None
-    whole: Vendor | None = None
+    remedy: str = ""
+    limit: str | None = None
+    requested: bool = False
+    other: bool = False
 
 
-def _guard_field(plan: Plan, vendor: Vendor, name: str, caught: _Caught, *, share: bool) -> None:
-    if vendor.guard.guarded(name, "field"):
-        _guard_kept(plan, vendor, (name, caught.value, "field"), caught, share=share)
-
-
-def _guard_kept(
-    plan: Plan, vendor: Vendor, looked_up: tuple[str, str | None, GuardPlace], caught: _Caught, *, share: bool
-) -> None:
-    """Do what a rule for what is never removed says: deny, report or nothing."""
-    name, value, place = looked_up
-    rule = vendor.guard.catch(name, value, whole=not share, place=place)
-    if rule is None:
-        return
-    if name == "runtimeClassName":
-        hampered = "no library of the node limits a share" if share else f"the library that {vendor.system} adds fails"
-        caught = caught._replace(effect=f"runs containers in a sandbox, where {hampered}")
-        denial = f"{caught.shown} {caught.effect}: use another class"
-    else:
-        caught = caught._replace(effect=_EFFECTS.get(caught.field))
-        denial = f"{caught.shown} {caught.effect or _effect(rule)}: remove it"
-    if share and vendor.guard.catch(name, value, whole=True, place=place) is None:
-        caught = caught._replace(whole=vendor)
-    _removes(plan, rule, caught, denial)
-
-
-def _removes(plan: Plan, rule: Guard, caught: _Caught, denial: str) -> bool:
+def _removes(plan: Plan, rule: Guard | None, caught: _Caught) -> bool:
     """Deny, report or let through what a rule catches; return whether it is to be removed, which is reported, too."""
-    shown, field, value, container, effect, whole = caught
+    if rule is None:
+        return False
+    shown, field, value, container = caught.shown, caught.field, caught.value, caught.container
     # Asked only where a rule catches something: what is remembered of pods without that serves in any namespace.
-    match _action(plan, rule):
-        case "deny":
-            denial += "" if whole is None else or_whole(plan, whole)
-            denial += "" if field not in _EFFECTS else f"; the annotation {GUARD}: audit of the namespace permits it"
-            plan.deny(Finding(Reason.GUARDED, denial, container, field, value))
-        case "warn":
-            message = f"{shown} {effect or _possible_effect(rule)} and was kept: remove it"
-            plan.report_once(Finding(Reason.GUARD_KEPT, message, container, field, value))
-        case "strip":
-            _count_stripped(plan)
-            message = f"{shown} {_effect(rule)} and was removed: remove it from the manifest"
-            plan.findings.append(Finding(Reason.GUARD_STRIPPED, message, container, field, value))
-            return True
-        case "allow":
-            pass
-    return False
+    action = _action(plan, rule)
+    if action == "deny":
+        denial = _denial(caught, rule)
+        if caught.share and not (rule.whole or caught.other):
+            denial += or_whole(plan, caught.vendor)
+        if field in _EFFECTS and field != "spec.runtimeClassName":
+            denial += f"; the annotation {GUARD}: audit of the namespace permits it"
+        plan.deny(Finding(Reason.GUARDED, denial, container, field, value))
+    if action == "warn":
+        message = f"{shown} {_EFFECTS.get(field) or _effect(rule, 'may')} and was kept: remove it"
+        plan.report_once(Finding(Reason.GUARD_KEPT, message, container, field, value))
+    if action == "strip":
+        _count_stripped(plan)
+        message = f"{shown} {_effect(rule)} and was removed: remove it from the manifest"
+        plan.findings.append(Finding(Reason.GUARD_STRIPPED, message, container, field, value))
+    return action == "strip"
 
 
 def _guard_container(plan: Plan, slot: Slot, vendor: Vendor, request: Request | None, *, share: bool) -> None:
     """Apply the guard to variables and mounts of one container; without a share, only to those that show devices."""
-    if vendor.guard.marks and has_mark(b"".join(paths_in(slot.container)), vendor.guard.marks):
+    if "mount" in vendor.guard.places and slot.placed:
         _guard_mounts(plan, slot, vendor, share=share)
-    if vendor.guard.rules and plan.watched(slot):
+    if slot.env:
         _guard_variables(plan, slot, vendor, request, share=share)
 
 
@@ -289,9 +269,8 @@ def _report_env_from(plan: Plan, allocation: Allocation) -> None:
     """Report that guarded variables may come from where the webhook cannot look."""
     guard, slot = allocation.vendor.guard, allocation.slot
     names = guard.unseen if allocation.share else guard.unseen[: guard.unseen_beside_whole]
-    if not names or b"{" not in bytes(slot.container.env_from) or _action_set(plan) == "allow":
-        return
-    if all(_by_vendor(plan, each) for each in slot.env_from):
+    own = _prefixes(plan)
+    if not names or all(_by_vendor(each, own) for each in slot.env_from) or _action_set(plan) == "allow":
         return
     more = len(names) - MOST_NAMED
     shown = ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
@@ -299,11 +278,15 @@ def _report_env_from(plan: Plan, allocation: Allocation) -> None:
     plan.findings.append(Finding(Reason.GUARD_BLIND, message, slot.name, "envFrom"))
 
 
-def _by_vendor(plan: Plan, source: EnvFrom) -> bool:
-    """Whether a source of variables is one that a vendor's own webhook refers to, and not the user's."""
+def _prefixes(plan: Plan) -> tuple[str, ...]:
+    """How the names of ConfigMaps begin to which a vendor's own webhook refers."""
     texts = plan.pod.metadata.annotations or {}
-    own = tuple(f"{texts[key]}-" for key in plan.policy.references.intersection(texts) if texts[key])
-    return source.config_map_ref is not None and source.config_map_ref.name.startswith(own)
+    return tuple(f"{texts[key]}-" for key in plan.policy.references.intersection(texts) if texts[key])
+
+
+def _by_vendor(source: EnvFrom, prefixes: tuple[str, ...]) -> bool:
+    """Whether a source of variables is one that a vendor's own webhook refers to, and not the user's."""
+    return source.config_map_ref is not None and source.config_map_ref.name.startswith(prefixes)
 
 
 def _guard_mounts(plan: Plan, slot: Slot, vendor: Vendor, *, share: bool) -> None:
@@ -313,33 +296,34 @@ def _guard_mounts(plan: Plan, slot: Slot, vendor: Vendor, *, share: bool) -> Non
     sort by the number of parts of the path, keeping the order of equal ones (containerd's ``WithMounts``): so a mount at the
     same path covers the plugin's, one over a parent folder lies below it.
     """
-    every = slot.placed
-    if len(every) > MAX_MOUNTS:
-        message = f"more than {MAX_MOUNTS} mounts, some of which may be guarded: split the container, or mount fewer"
-        raise deny(Reason.TOO_MANY, message, container=slot.name, field="volumeMounts")
-    for each in every:
+    _check_number(slot)
+    gone: list[Placed] = []
+    guarded = {*vendor.guard.guarded([each.path for each in slot.placed], "mount")}
+    for each in slot.placed:
         mount = each.mount
         if mount is not None and vendor.shim is not None and (each.path, mount.name) in vendor.shim.covers:
             plan.covered.append(slot)  # the shim's own, unless the container gets none
             continue
-        rule, written = _over_mounts(plan, vendor, each, share=share)
-        if rule is None or rule.exception:
+        if each.path in guarded:
+            source = None if mount is None else _shown_by(mount, plan.volumes_called.get(mount.name, ()))
+            rule = vendor.guard.catch(each.path, None, source, whole=not share, place="mount")
+        else:
+            rule = vendor.guard.meant(each.written, whole=not share) if each.roundabout else None
+        if rule is None:
             continue
+        written = each.path if each.path in guarded else each.written
         shown = f"the {each.shown} at {shorten(written, 100)}"
-        caught = _Caught(shown, each.place, each.path, slot.name, whole=_way_out(vendor, rule, share=share))
-        remedy = "write another path" if mount is None else "mount the volume elsewhere"
-        denial = f"{shown} {_effect(rule)}: remove it, or {remedy}"
-        if _removes(plan, rule, caught, denial):
-            slot.drop(each.field, [each.entry])
+        remedy = f"remove it, or {'write another path' if mount is None else 'mount the volume elsewhere'}"
+        if _removes(plan, rule, _Caught(shown, each.place, each.path, vendor, share, slot.name, remedy)):
+            gone.append(each)
+    if gone:
+        slot.remove(gone)
 
 
-def _over_mounts(plan: Plan, vendor: Vendor, placed: Placed, *, share: bool) -> tuple[Guard | None, str]:
-    """The rule that catches what is put at a path, and the path as messages have it."""
-    guard, path, mount = vendor.guard, placed.path, placed.mount
-    if guard.guarded(path, "mount"):
-        source = None if mount is None else _shown_by(mount, plan.volumes_called(mount.name))
-        return guard.catch(path, None, source, whole=not share, place="mount"), path
-    return guard.meant(placed.written, whole=not share) if placed.roundabout else None, placed.written
+def _check_number(slot: Slot) -> None:
+    if len(slot.placed) > MAX_MOUNTS:
+        message = f"more than {MAX_MOUNTS} mounts, some of which may be guarded: split the container, or mount fewer"
+        raise deny(Reason.TOO_MANY, message, container=slot.name, field="volumeMounts")
 
 
 def _shown_by(mount: VolumeMount, volumes: Sequence[Volume]) -> ValueSource | None:
@@ -353,6 +337,9 @@ def _shown_by(mount: VolumeMount, volumes: Sequence[Volume]) -> ValueSource | No
 def _guard_variables(
     plan: Plan, slot: Slot, vendor: Vendor, request: Request | None, *, share: bool, other: bool = False
 ) -> None:
+    guarded = _guarded_env(slot, vendor)
+    if not guarded:
+        return
     limits: Mapping[str, str] = {}
     unset: Mapping[str, str] = {}
     if vendor.shim is not None and request is not None:
@@ -360,23 +347,23 @@ def _guard_variables(
         limits, unset = vendor.shim.values(sized, slot.name), vendor.shim.if_unset
     exceptions = plan.policy.settings.guard_exceptions
     gone: list[EnvVar] = []
-    for entry in slot.env:
-        name = entry.name
-        if not vendor.guard.guarded(name):
-            continue
-        value = known_value(entry)
+    for entry in guarded:
+        name, value = entry.name, known_value(entry)
         rule = vendor.guard.catch(name, value, value_source(entry), whole=not share, other=other)
-        # The vendor's own system writes an exception, whatever the namespace sets for variables that lift a limit.
-        if rule is None or rule.exception:
+        limit = limits.get(name)
+        if rule is None or (value is not None and value in (limit, unset.get(name), *exceptions.get(name, ()))):
             continue
-        if value is not None and value in (limits.get(name), unset.get(name), *exceptions.get(name, ())):
-            continue
-        whole = None if other else _way_out(vendor, rule, share=share)
-        caught = _Caught(f"env {shorten(name)}", f"env[{name}]", value, slot.name, whole=whole)
-        denial = _denial(caught, rule, limits.get(name), requested=request is not None)
-        if _removes(plan, rule, caught, denial):
+        caught = _Caught(f"env {shorten(name)}", f"env[{name}]", value, vendor, share, slot.name, "", limit)
+        if _removes(plan, rule, caught._replace(requested=request is not None, other=other)):
             gone.append(entry)
-    slot.drop("env", gone)
+    if gone:
+        slot.drop("env", gone)
+
+
+def _guarded_env(slot: Slot, vendor: Vendor) -> list[EnvVar]:
+    """The variables of a container that a vendor's rules list."""
+    names = {*vendor.guard.guarded([entry.name for entry in slot.env])}
+    return [entry for entry in slot.env if entry.name in names] if names else []
 
 
 def _show_devices(plan: Plan, slot: Slot, vendor: Vendor, *, moved: bool) -> None:
@@ -385,12 +372,9 @@ def _show_devices(plan: Plan, slot: Slot, vendor: Vendor, *, moved: bool) -> Non
     Another webhook may write them to containers that request nothing in its own keys, before these are translated. If the
     request is translated (`moved`), they are removed; otherwise they are the user's, or another webhook's.
     """
-    if not vendor.guard.rules:
-        return
     named: dict[str, list[EnvVar]] = {}
-    for entry in plan.watched(slot):
-        if vendor.guard.guarded(entry.name):
-            named.setdefault(entry.name, []).append(entry)
+    for entry in _guarded_env(slot, vendor):
+        named.setdefault(entry.name, []).append(entry)
     for name, entries in named.items():
         value = known_value(entries[-1])
         if not vendor.guard.hides(name, value):
@@ -452,37 +436,26 @@ def known_value(entry: EnvVar) -> str | None:
     return None if "$(" in value else value
 
 
-def _way_out(vendor: Vendor, rule: Guard, *, share: bool) -> Vendor | None:
-    """The vendor whose whole devices a rule lets through, beside a share of it."""
-    return vendor if share and not rule.whole else None
-
-
-def _effect(rule: Guard) -> str:
+def _effect(rule: Guard, may: str = "") -> str:
     """The effect of what a rule catches: beside whole devices, which have no limit, too, that of showing others."""
-    return "shows devices that the container did not request" if rule.whole else "lifts the limit of the share"
+    verb, what = (
+        ("show", "devices that the container did not request") if rule.whole else ("lift", "the limit of the share")
+    )
+    return f"{may} {verb} {what}" if may else f"{verb}s {what}"
 
 
-def _possible_effect(rule: Guard) -> str:
-    """The effect of a variable that is only reported, because it has none with every version of what reads it."""
-    return f"may {_effect(rule).replace('lifts', 'lift').replace('shows', 'show')}"
-
-
-def _denial(caught: _Caught, rule: Guard, limit: str | None, *, requested: bool) -> str:
-    # If devices are requested, a value that hides them is no remedy.
-    harmless = None if requested and rule.hides else rule.harmless
+def _denial(caught: _Caught, rule: Guard) -> str:
+    """What is wrong, then what to write instead."""
+    effect = _EFFECTS.get(caught.field) or _effect(rule)
+    if caught.remedy:
+        return f"{caught.shown} {effect}: {caught.remedy}"
+    harmless = [] if caught.requested and rule.hides else sorted(value or '""' for value in rule.harmless or ())
+    remedy = f"remove it, or write {' or '.join(harmless)}" if harmless else "remove it"
+    if caught.limit is not None:
+        remedy = f"remove it (the requested limit is {caught.limit})"
+    elif caught.value is None and not (harmless or rule.hides):
+        remedy = "write the value itself, or remove it"
     if caught.value is None:
-        effect = _possible_effect(rule).replace("may", "could")
-        message = f"{caught.shown} gets its value only when the container starts, and it {effect}: "
-        remedy = _remedy(harmless, "remove it" if rule.hides else "write the value itself, or remove it")
-    else:
-        message = f"the value of {caught.shown} {_effect(rule)}: "
-        remedy = _remedy(harmless)
-    return f"{message}remove it (the requested limit is {limit})" if limit is not None else f"{message}{remedy}"
-
-
-def _remedy(harmless: Collection[str] | None, otherwise: str = "remove it") -> str:
-    """The remedy for a guarded key."""
-    if not harmless:
-        return otherwise
-    shown = sorted(value or '""' for value in harmless)
-    return f"remove it, or write {' or '.join(shown)}"
+        effect = _effect(rule, "could")
+        return f"{caught.shown} gets its value only when the container starts, and it {effect}: {remedy}"
+    return f"the value of {caught.shown} {effect}: {remedy}"

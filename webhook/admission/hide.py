@@ -72,7 +72,7 @@ def show_devices(plan: Plan) -> None:
     by_keys = _carries(plan, hiding.keys)
     for slot in plan.slots:
         if slot.name in before and (by_keys or _requests(slot, hiding)):
-            _show(plan, slot, hiding.variables)
+            _show(slot, hiding.variables)
 
 
 def hide_devices(plan: Plan) -> None:
@@ -84,7 +84,7 @@ def hide_devices(plan: Plan) -> None:
     for slot in plan.slots:
         if _requests(slot, hiding):
             continue
-        written = [name for name, value in hiding.variables.items() if _hide(plan, slot, name, value)]
+        written = [name for name, value in hiding.variables.items() if _hide(slot, name, value)]
         if written:
             message = (
                 f"container {shorten(slot.name)} requests no device: {' and '.join(written)} hides those of the node"
@@ -196,19 +196,19 @@ def _requests(slot: Slot, hiding: Hiding) -> bool:
     return any(name not in hiding.idle for name in hiding.resources.among(every))
 
 
-def _hide(plan: Plan, slot: Slot, name: str, value: str) -> bool:
+def _hide(slot: Slot, name: str, value: str) -> bool:
     """Set a variable, unless it hides the devices already, or has a reference, which no value replaces."""
-    own = [entry for entry in plan.watched(slot) if entry.name == name]
+    own = [entry for entry in slot.env if entry.name == name]
     if not own:
         slot.env_added.append({"name": name, "value": value})
         return True
     last = own[-1]  # of several with one name the last counts
     if present(last.value_from) or last.value in HIDING:
         return False
-    slot.change_env({id(last): [replace(last, value=value)]})
+    slot.change("env", {id(last): [replace(last, value=value)]})
     return True
 
 
-def _show(plan: Plan, slot: Slot, variables: Mapping[str, str]) -> None:
-    own = [each for each in plan.watched(slot) if not present(each.value_from)]
+def _show(slot: Slot, variables: Mapping[str, str]) -> None:
+    own = [each for each in slot.env if not present(each.value_from)]
     slot.drop("env", [each for each in own if each.name in variables and variables[each.name] == each.value])

@@ -10,13 +10,13 @@ from typing import Any, Final
 import msgspec
 
 from webhook.admission.decision import Context, Decision, untouched
-from webhook.admission.eligibility import Mode, enforcement_of, overfull, skip_reason
+from webhook.admission.eligibility import Mode, enforcement_of, skip_reason
 from webhook.admission.engine import decide, denied, in_mode, reasons_of
 from webhook.admission.placeholders import decide_template
 from webhook.labels import INJECT, PREFIX, STATUS, TARGET
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
-from webhook.pod import Metadata, OverfullPod, Pod
+from webhook.pod import Metadata, Pod
 from webhook.reasons import Finding, Reason, ReasonKind
 from webhook.text import shorten
 
@@ -75,9 +75,6 @@ def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decisi
 
     So is one that opts a pod with devices out, or changes its target.
     """
-    excess = undecoded(old) or undecoded(new)
-    if excess is not None:
-        return denied(excess)
     # Neither a label of the update nor anything else in it may keep the keys from being judged.
     chosen = next((field for field in _AT_CREATION if _differs(field, old, new)), None)
     old, new = what_counts(old, old, policy), what_counts(new, old, policy)
@@ -137,11 +134,6 @@ def _as_created(pod: Pod) -> Pod:
         return pod
     labels = {key: text for key, text in (metadata.labels or {}).items() if key != INJECT}
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(metadata, labels=labels))
-
-
-def undecoded(pod: Pod) -> Finding | None:
-    """The denial of a pod whose maps were too many to be decoded: nothing is known of it."""
-    return overfull(pod) if isinstance(pod, OverfullPod) else None
 
 
 def what_counts(pod: Pod, stored: Pod, policy: Policy) -> Pod:

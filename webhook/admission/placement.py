@@ -8,7 +8,7 @@ before, names them in an annotation, and lets variables, ``envFrom`` and volumes
 scheduler places the pod nobody creates them, and its containers would never start.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,10 +19,12 @@ from webhook.admission.overrides import DEFAULT_SCHEDULER
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.schema import Place, PlacedIn
 from webhook.mapping.model.vendor import Vendor, system_names
-from webhook.patch import Slot
+from webhook.patch import Edits, Slot
 from webhook.pod import (
     ConfigMapReference,
     EnvVar,
+    Toleration,
+    Volume,
     decode_tolerations,
     gate_names,
     node_terms,
@@ -86,45 +88,40 @@ def drop_references(plan: Plan) -> None:
         if (key := allocation.source.config_maps) is not None and key != allocation.vendor.config_maps
     }
     annotations = plan.pod.metadata.annotations or {}
-    for key in sorted(keys & annotations.keys()):
+    found = sorted(keys & annotations.keys())
+    if not found:
+        return
+    prefixes = tuple(f"{annotations[key]}-" for key in found)
+    for key in found:
         plan.annotations.pop(key, None)
-        _drop(plan, f"{annotations[key]}-")
-
-
-def _drop(plan: Plan, prefix: str) -> None:
-    """Remove references to ConfigMaps whose names have a prefix."""
-    dropped = 0
-    for slot in plan.slots:
-        dropped += _drop_variables(slot, prefix)
-    before = plan.volumes if plan.volumes_kept is None else plan.volumes_kept
-    kept = [each for each in before if not _refers(each.config_map, prefix)]
-    if len(kept) < len(before):
-        plan.volumes_kept = kept
-        dropped += len(before) - len(kept)
+    plan.volume_edits |= _without(plan.volumes, prefixes)
+    dropped = sum([_drop_variables(slot, prefixes) for slot in plan.slots]) + len(plan.volume_edits)
     if dropped > MAX_REFERENCES:
-        message = f"{dropped} references to ConfigMaps {prefix}* have to be removed: remove them from the manifest"
+        names = "* and ".join(prefixes)
+        message = f"{dropped} references to ConfigMaps {names}* have to be removed: remove them from the manifest"
         raise deny(Reason.TOO_MANY, message)
 
 
-def _drop_variables(slot: Slot, prefix: str) -> int:
+def _without(volumes: Sequence[Volume], prefixes: tuple[str, ...]) -> Edits:
+    return {index: () for index, each in enumerate(volumes) if _refers(each.config_map, prefixes)}
+
+
+def _drop_variables(slot: Slot, prefixes: tuple[str, ...]) -> int:
     """Remove a container's references to ConfigMaps, and return how many they are."""
-    env = [each for each in slot.env if _of_config_map(each, prefix)]
-    env_from = [each for each in slot.env_from if _refers(each.config_map_ref, prefix)]
+    env = [each for each in slot.env if _of_config_map(each, prefixes)]
+    env_from = [each for each in slot.env_from if _refers(each.config_map_ref, prefixes)]
     slot.drop("env", env)
-    slot.drop("envFrom", env_from)
+    slot.drop("env_from", env_from)
     return len(env) + len(env_from)
 
 
-def _refers(reference: ConfigMapReference | None, prefix: str) -> bool:
-    return reference is not None and reference.name.startswith(prefix)
+def _refers(reference: ConfigMapReference | None, prefixes: tuple[str, ...]) -> bool:
+    return reference is not None and reference.name.startswith(prefixes)
 
 
-def _of_config_map(entry: EnvVar, prefix: str) -> bool:
+def _of_config_map(entry: EnvVar, prefixes: tuple[str, ...]) -> bool:
     kind, name = value_source(entry) or ("", "")
-    return kind == "configMapKeyRef" and name.startswith(prefix)
-
-
-_tolerations = msgspec.json.Decoder(list[dict[str, Any]] | None)
+    return kind == "configMapKeyRef" and name.startswith(prefixes)
 
 
 def place_pod(plan: Plan) -> None:
@@ -201,25 +198,26 @@ def _free_from_node(plan: Plan) -> None:
 
 
 def _set_scheduler(plan: Plan) -> None:
+    """Replace the default scheduler, or the scheduler of a vendor under which nothing will run, if another is needed."""
     current = plan.pod.spec.scheduler_name or DEFAULT_SCHEDULER
-    default = current == DEFAULT_SCHEDULER
     needing = [allocation for allocation in plan.allocations if allocation.vendor.place.scheduler is not None]
-    if not needing:
-        if not default and current in _replaceable(plan):
-            why = f"{_systems(plan.allocations)} needs no scheduler of its own; remove it from the pod"
-            _write_scheduler(plan, DEFAULT_SCHEDULER, why, expected=False)
-        return
-    suitable = _common_schedulers(needing)
-    if current in suitable:
+    suitable = _common_schedulers(needing) if needing else [DEFAULT_SCHEDULER]
+    replaceable = current == DEFAULT_SCHEDULER or current in _replaceable(plan)
+    if current in suitable or not (needing or replaceable):
         return
     needed = _preferred(suitable, plan.policy)
-    if default or current in _replaceable(plan):
-        # Nobody chose another scheduler, nor has the request moved to another system.
-        expected = default and not any([each.source is not each.vendor for each in plan.allocations])
-        advice = "" if expected else "; write it in the pod to avoid this warning"
-        _write_scheduler(plan, needed, f"{_systems(needing)} needs it{advice}", expected=expected)
-    else:
+    if not replaceable:
         _settle_conflict(plan, current, needed, {allocation.vendor.place.conflict for allocation in needing})
+        return
+    # Nobody chose another scheduler, nor has the request moved to another system.
+    moved = any([each.source is not each.vendor for each in plan.allocations])
+    expected = current == DEFAULT_SCHEDULER and not moved
+    why = f"{_systems(needing)} needs it" + ("" if expected else "; write it in the pod to avoid this warning")
+    if not needing:
+        why = f"{_systems(plan.allocations)} needs no scheduler of its own; remove it from the pod"
+    plan.fields["schedulerName"] = needed
+    message = f"schedulerName set to {needed} (was {current}): {why}"
+    plan.findings.append(Finding(Reason.SCHEDULER_SET, message, None, "spec.schedulerName", current, expected=expected))
 
 
 def _preferred(suitable: list[str], policy: Policy) -> str:
@@ -239,14 +237,6 @@ def _replaceable(plan: Plan) -> set[str]:
     }
 
 
-def _write_scheduler(plan: Plan, scheduler: str, why: str, *, expected: bool) -> None:
-    """Replace the default scheduler, or the scheduler of a vendor under which nothing will run."""
-    current = plan.pod.spec.scheduler_name or DEFAULT_SCHEDULER
-    plan.fields["schedulerName"] = scheduler
-    message = f"schedulerName set to {scheduler} (was {current}): {why}"
-    plan.findings.append(Finding(Reason.SCHEDULER_SET, message, None, "spec.schedulerName", current, expected=expected))
-
-
 def _systems(allocations: Iterable[Allocation]) -> str:
     return " and ".join(dict.fromkeys([allocation.vendor.system for allocation in allocations]))
 
@@ -258,21 +248,19 @@ def _own_schedulers(place: Place) -> tuple[str, ...]:
 
 def _common_schedulers(needing: list[Allocation]) -> list[str]:
     """The schedulers that suit all of these containers, each of which needs one."""
-    first = needing[0]
-    suitable = list(_own_schedulers(first.vendor.place))
+    suitable = list(_own_schedulers(needing[0].vendor.place))
     for other in needing[1:]:
-        if other.vendor is first.vendor:
-            continue
         own = _own_schedulers(other.vendor.place)
-        if not any(name in own for name in suitable):
+        common = [name for name in suitable if name in own]
+        if not common:
             raise deny(
                 Reason.SCHEDULERS_DIFFER,
-                f"needs scheduler {own[0]} and container {first.slot.name} needs {suitable[0]}: "
+                f"needs scheduler {own[0]} and container {needing[0].slot.name} needs {suitable[0]}: "
                 "use the keys of one vendor, or split the pod",
                 container=other.slot.name,
                 field="spec.schedulerName",
             )
-        suitable = [name for name in suitable if name in own]
+        suitable = common
     return suitable
 
 
@@ -282,13 +270,12 @@ def _settle_conflict(plan: Plan, current: str, needed: str, actions: set[str]) -
     if "deny" in actions:
         message = f"schedulerName {current} cannot place this request: remove it, or write {needed}"
         raise deny(Reason.SCHEDULER_CONFLICT, message, field=field, value=current)
-    if "override" in actions:
-        plan.fields["schedulerName"] = needed
-        message = f"schedulerName {current} was replaced by {needed}, which the request needs: remove it"
-        plan.findings.append(Finding(Reason.SCHEDULER_OVERRIDDEN, message, None, field, current))
-        return
+    reason = Reason.SCHEDULER_KEPT
     message = f"schedulerName {current} was kept, but the request needs {needed}: remove it, or write {needed}"
-    plan.findings.append(Finding(Reason.SCHEDULER_KEPT, message, None, field, current))
+    if "override" in actions:
+        plan.fields["schedulerName"], reason = needed, Reason.SCHEDULER_OVERRIDDEN
+        message = f"schedulerName {current} was replaced by {needed}, which the request needs: remove it"
+    plan.findings.append(Finding(reason, message, None, field, current))
 
 
 def _set_runtime_class(plan: Plan, places: Mapping[str, Place]) -> None:
@@ -305,26 +292,17 @@ def _set_runtime_class(plan: Plan, places: Mapping[str, Place]) -> None:
 
 def _set_tolerations(plan: Plan, places: Mapping[str, Place]) -> None:
     needed = [toleration.data() for place in places.values() for toleration in place.tolerations]
-    if not needed:
-        return
-    raw = plan.pod.spec.tolerations
-    present = {_toleration_key(toleration) for toleration in (_tolerations.decode(raw) if bytes(raw) else None) or ()}
-    for toleration in needed:
-        key = _toleration_key(toleration)
-        if key not in present:
-            present.add(key)
-            plan.tolerations_added.append(toleration)
+    present = {_meaning(each) for each in decode_tolerations(plan.pod.spec.tolerations)} if needed else set()
+    for data in needed:
+        meaning = _meaning(msgspec.convert(data, Toleration))
+        if meaning not in present:
+            present.add(meaning)
+            plan.tolerations_added.append(data)
 
 
-def _toleration_key(toleration: Mapping[str, Any]) -> tuple[str, ...]:
+def _meaning(each: Toleration) -> tuple[object, ...]:
     """A toleration as it can be compared, with the meanings of absent members."""
-    return (
-        str(toleration.get("key") or ""),
-        str(toleration.get("operator") or "Equal"),
-        str(toleration.get("value") or ""),
-        str(toleration.get("effect") or ""),
-        str(toleration.get("tolerationSeconds")),
-    )
+    return each.key or "", each.operator or "Equal", each.value or "", each.effect or "", each.toleration_seconds
 
 
 def _set_keys(plan: Plan, texts: dict[str, str], where: PlacedIn, places: Mapping[str, Place]) -> None:
@@ -373,8 +351,10 @@ def report_belongings(plan: Plan) -> None:
         return
     spec, metadata = plan.pod.spec, plan.pod.metadata
     names = _encode([*(metadata.labels or ()), *(metadata.annotations or ()), *(spec.node_selector or ())])
-    lists = b"".join([names, spec.affinity, spec.tolerations, spec.scheduling_gates])
-    if not plan.policy.marks_of_belongings.among(lists):  # one search, with false positives
+    # One search, with false positives.
+    if not plan.policy.marks_of_belongings.among(
+        b"".join([names, spec.affinity, spec.tolerations, spec.scheduling_gates])
+    ):
         return
     kept = [*dict.fromkeys(_belongings(plan, [each.source for each in translated]))]
     if kept:
@@ -388,9 +368,10 @@ def report_belongings(plan: Plan) -> None:
 
 def _belongings(plan: Plan, sources: Collection[Vendor]) -> Iterator[str]:
     """Yield what a pod keeps that belongs to the systems of these vendors, and that none that serves it knows."""
-    known = {*plan.policy.marks.belongs.among([name for _, name in _carried(plan)])}
+    carried = [*_carried(plan)]
+    known = {*plan.policy.marks.belongs.among([name for _, name in carried])}
     serving = [*(allocation.vendor for allocation in plan.allocations), *(vendor for _, vendor, _ in plan.left_alone)]
-    for place, name in _carried(plan):
+    for place, name in carried:
         if name in known and not any(_declares(vendor, name, plan.policy) for vendor in serving):
             owning = (source.owned for source in sources if source.owned.knows(name))
             if any(place != "annotation" or not owned.hint(name) for owned in owning):

@@ -34,7 +34,7 @@ from webhook.mapping.model.shim import (
 )
 from webhook.mapping.model.vendor import system_names
 from webhook.patch import Slot
-from webhook.pod import EnvVar, present
+from webhook.pod import EnvVar, decode_env, present
 from webhook.quantity import exact_text
 from webhook.reasons import Finding, Reason, deny
 from webhook.request import UNLIMITED
@@ -55,7 +55,7 @@ def _keep(plan: Plan, allocation: Allocation, settled: Settled) -> None:
     source, target, requested = settled.requested.vendor, settled.target, settled.requested
     source_system, target_system = system_names(source, target)
     slot = allocation.slot
-    taken = {entry.name for entry in slot.env_sent} if plan.searched_in(slot) else set()
+    taken = {entry.name for entry in decode_env(slot.container.env)}
     taken.update([entry["name"] for entry in slot.env_added], target.environment)
     wanted = {name: key for name, key in source.environment.items() if name not in taken}
     for name, key in wanted.items():
@@ -198,7 +198,7 @@ def _leave_to_plugin(plan: Plan, allocation: Allocation, shim: Shim, unmet: Need
 def _shim_env(plan: Plan, slot: Slot, shim: Shim, values: Mapping[str, str]) -> ShimEnv:
     """The variables of the container that the shim may write, without those that the guard has removed."""
     env: dict[str, list[EnvVar]] = {}
-    for entry in plan.watched(slot):
+    for entry in slot.env:
         if entry.name in shim.names or entry.name in values:
             env.setdefault(entry.name, []).append(entry)
             if len(env[entry.name]) > MAX_SAME:
@@ -254,7 +254,7 @@ def _lead_search_path(plan: Plan, slot: Slot, shim: Shim, env: ShimEnv) -> None:
             # Of several the kubelet uses the last; an earlier one matters only to references.
             changed[id(entry)] = _kept_value_from(slot, shim, entry)
         _learn(values, entry.name, value)
-    slot.change_env(changed)
+    slot.change("env", changed)
     if any(map(has_empty_element, before)):
         message = (
             "empty elements of LD_LIBRARY_PATH, which the loader reads as the current directory, were removed: "
@@ -282,7 +282,7 @@ def _add_search_path(plan: Plan, slot: Slot, shim: Shim) -> None:
 
 def _kept_value_from(slot: Slot, shim: Shim, entry: EnvVar) -> list[EnvVar]:
     """An entry with ``valueFrom`` under another name, and one after it that refers to it."""
-    used = {each.name for each in slot.env_sent}
+    used = {each.name for each in slot.env}
     names = (KEPT_LIBRARY_PATH if number == 1 else f"{KEPT_LIBRARY_PATH}_{number}" for number in count(1))
     renamed = next(name for name in names if name not in used)
     value = f"{':'.join(shim.library_path)}:{absolute(renamed)}"
@@ -310,7 +310,7 @@ def _lead_preload(slot: Slot, files: tuple[str, ...], env: ShimEnv) -> None:
         if preload != value:
             _check_length(slot, LD_PRELOAD, preload)
             changed[id(entry)] = [replace(entry, value=preload)]
-    slot.change_env(changed)
+    slot.change("env", changed)
 
 
 def _set_variables(slot: Slot, values: Mapping[str, str], env: ShimEnv) -> None:

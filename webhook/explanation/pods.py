@@ -42,7 +42,7 @@ from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.values import KeyValue, Reading
-from webhook.patch import Slot, changed_entries
+from webhook.patch import Slot
 from webhook.pod import Pod
 from webhook.quantity import QuantityError, exact_text, parse_quantity
 from webhook.reasons import Finding, Reason
@@ -543,16 +543,15 @@ def _volume(plan: Plan, mount: Any) -> str:
 
 
 def _variables(slot: Slot) -> Iterator[ExplainedRow]:
-    changes = [*changed_entries(slot.env_sent, slot.env)] if "env" in slot.sent else []
-    for _, old, new in reversed(changes):
-        if new is None:
-            yield f"env {old.name if old is not None else ''} is removed", ""
-        elif old is None:
-            yield _variable(new.name, new.value or "", "a value from elsewhere")
-        elif new.name != old.name:
-            yield _variable(new.name, f"what {old.name} took from elsewhere", None)
-        else:
-            yield _variable(new.name, new.value or "", old.value)
+    for position, becomes in sorted(slot.edits.get("env", {}).items()):
+        old = slot.sent["env"][position]
+        if not becomes:
+            yield f"env {old.name} is removed", ""
+        for new in becomes:
+            if new.name == old.name:
+                yield _variable(new.name, new.value or "", "a value from elsewhere" if becomes[1:] else old.value)
+            else:
+                yield _variable(new.name, f"what {old.name} took from elsewhere", None)
     for entry in slot.env_added:
         yield _variable(entry["name"], entry.get("value", ""), None)
 

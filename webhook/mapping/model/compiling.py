@@ -156,7 +156,7 @@ def _check_names_of_pods(vendor: Vendor, problems: Problems) -> None:
     problems.when(maps is not None and maps in vendor.owned.annotations, "configMaps", message)
     for place in ("annotation", "label"):
         spelled = [each.text for key in vendor.keys.values() if key.place == place for each in key.spellings]
-        for name in (name for name in (*spelled, *vendor.place.written[place]) if vendor.guard.guarded(name, place)):
+        for name in vendor.guard.guarded((*spelled, *vendor.place.written[place]), place):
             message = f"the {place} {name} is guarded, but the mapping itself reads or writes it"
             problems.add(("guard",), message, "remove it; to deny values of a key, write a form with `deny`")
     runtime = vendor.place.runtime_class_name

@@ -7,7 +7,7 @@ knows the request, ensures that.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
@@ -143,7 +143,7 @@ class Guard(Strict):
             return truthy(value) if self.lifts == "truthy" else value.casefold() in self.lifting_values
         return self.harmless is None or value not in self.harmless
 
-    @property
+    @cached_property
     def marks(self) -> tuple[bytes, ...]:
         """The texts of which every spelling of a guarded path contains one: the last literal part of each path.
 
@@ -192,21 +192,21 @@ _SPELLINGS: Final[Mapping[GuardPlace, tuple[re.Pattern[str], str, str]]] = {
 class Guards:
     """The rules of a vendor, made by `compile_guards` only: the first that catches a key decides, so exceptions come first.
 
-    `marks` and `anywhere` are texts of which undecoded JSON contains one if it has a guarded mount, or a variable of a rule
-    for any container of a pod with a share: parts of names, or an escape, which may hide any; empty without such rules.
+    `marks` are texts of which undecoded JSON contains one if it has a guarded mount: parts of paths, or an escape, which may
+    hide any; empty without such rules. `anywhere` is whether a rule is for any container of a pod with a share.
     """
 
     rules: tuple[Guard, ...]
     places: Mapping[GuardPlace, NameSet]  # what the rules list, for each place that has any
     marks: tuple[bytes, ...]
-    anywhere: tuple[bytes, ...]
+    anywhere: bool
     # The variables that are denied or removed, and that nothing of the shim's comes before, if they come from ``envFrom``.
     unseen: tuple[str, ...]
     unseen_beside_whole: int  # the number of these that are of rules with `whole`: they stand first
 
-    def guarded(self, name: str, place: GuardPlace = "env") -> bool:
-        """Return whether a rule lists this variable, annotation, label or path."""
-        return place in self.places and name in self.places[place]
+    def guarded(self, names: Iterable[str], place: GuardPlace = "env") -> list[str]:
+        """Return which of these variables, annotations, labels or paths a rule lists."""
+        return self.places[place].among(names) if place in self.places else []
 
     def catch(
         self,
@@ -218,25 +218,26 @@ class Guards:
         other: bool = False,
         place: GuardPlace = "env",
     ) -> Guard | None:
-        """Return the first rule that catches a key, or None; a value that is not known lifts.
+        """Return the first rule that catches a key, or None, also if that is an exception; a value that is not known lifts.
 
         For `whole` devices only rules with `whole` hold; if an `other` container has the share, only those with `anywhere`.
         """
-        rules = (rule for rule in self.rules if rule.place == place and name in rule.listed)
-        held = (rule for rule in rules if rule.whole >= whole and rule.anywhere >= other)
-        return next((rule for rule in held if rule.catches(value, source)), None)
+        for rule in self.rules:
+            held = rule.place == place and rule.whole >= whole and rule.anywhere >= other
+            if held and name in rule.listed and rule.catches(value, source):
+                return None if rule.exception else rule
+        return None
 
     def meant(self, path: str, *, whole: bool) -> Guard | None:
         """Return the first rule that may catch what is at a path that leads elsewhere than it says, by a part of its text."""
-        rules = (rule for rule in self.rules if rule.place == "mount" and rule.action != "allow")
-        held = (rule for rule in rules if rule.whole >= whole)
-        return next((rule for rule in held if any(mark.decode() in path for mark in rule.marks)), None)
+        text = path.encode()
+        held = [rule for rule in self.rules if rule.marks and rule.whole >= whole and rule.action != "allow"]
+        return next((rule for rule in held if any([mark in text for mark in rule.marks])), None)
 
     def hides(self, name: str, value: str | None) -> bool:
         """Return whether a variable with this value hides the requested devices from its container."""
-        if value is None or not self.guarded(name):
-            return False
-        return any(rule.hides and name in rule.listed and value in (rule.harmless or ()) for rule in self.rules)
+        hiding = [rule for rule in self.rules if rule.hides and name in rule.listed]
+        return any([value in (rule.harmless or ()) for rule in hiding])
 
 
 def compile_guards(models: Sequence[Guard], shim: Shim | None, problems: Problems) -> Guards:
@@ -250,11 +251,10 @@ def compile_guards(models: Sequence[Guard], shim: Shim | None, problems: Problem
             _check_rule(rule, shim, here)
             places[rule.place] = places.get(rule.place, NameSet()) | rule.listed
     marks = {mark for rule in rules for mark in rule.marks}
-    anywhere = [name for rule in rules if rule.anywhere for name in rule.names]
-    names = {max(name.split("*"), key=len).encode() for name in anywhere}
+    anywhere = any(rule.anywhere for rule in rules)
     unseen = _unseen(rules, shim, whole=True)
     both = dict.fromkeys((*unseen, *_unseen(rules, shim, whole=False)))
-    return Guards(tuple(rules), places, _with_escape(marks), _with_escape(names), tuple(both), len(unseen))
+    return Guards(tuple(rules), places, (b"\\", *sorted(marks)) if marks else (), anywhere, tuple(both), len(unseen))
 
 
 def _unseen(rules: Sequence[Guard], shim: Shim | None, *, whole: bool) -> tuple[str, ...]:
@@ -263,10 +263,6 @@ def _unseen(rules: Sequence[Guard], shim: Shim | None, *, whole: bool) -> tuple[
     held = [rule for rule in rules if (rule.place, rule.whole, rule.sources) == ("env", whole, None)]
     names = dict.fromkeys(name for rule in held if rule.action in {"deny", "strip"} for name in rule.names)
     return tuple(name for name in names if name not in written)
-
-
-def _with_escape(marks: Collection[bytes]) -> tuple[bytes, ...]:
-    return (b"\\", *sorted(marks)) if marks else ()
 
 
 def _listed(model: Guard, problems: Problems) -> Sequence[Guard]:

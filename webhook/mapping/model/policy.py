@@ -399,15 +399,6 @@ class Policy:
         return frozenset(claim.device_class for claim, shim in shims if claim and shim and shim.mode == "inject")
 
     @cached_property
-    def marks_of_requests(self) -> Marks:
-        """What is in undecoded maps of a pod that could request devices."""
-        names = {*self.resources.exact, *self.labels.exact, *self.annotations.exact}
-        for each in (self.resources, self.labels, self.annotations):
-            names.update(each.beginnings)
-        names.update(prefix for vendor in self.vendors.values() for prefix in vendor.lets_through.prefixes)
-        return Marks(sorted(f'"{name}'.encode() for name in names))
-
-    @cached_property
     def shim_folders(self) -> frozenset[str]:
         """The folders of the node from which shims in force reach containers."""
         shims = [vendor.shim for vendor in self.in_force if vendor.shim is not None]
