@@ -31,11 +31,11 @@ def run() -> Run:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """Compare a text with a file under ``golden/``; ``--update-golden`` writes it instead."""
+    """Compare a text with a file beside the tests; ``--update-golden`` writes it instead."""
     update_golden = bool(request.getfixturevalue("update_golden"))
 
     def compare(name: str, text: str) -> None:
-        file = Path(__file__).parent / "golden" / name
+        file = Path(__file__).parent / name
         if update_golden:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -18,8 +17,6 @@ from webhook.cli.terminal import WIDTH
 from webhook.doctor.checks import CHECKS
 from webhook.doctor.result import Check, FileLine, Result, error, ok, warning
 
-CHECKED = Path(__file__).parent / "golden" / "checked"
-
 
 def written(tmp_path: Path, **files: str) -> list[str]:
     """Write files, `_` for a dot in their names."""
@@ -30,16 +27,6 @@ def written(tmp_path: Path, **files: str) -> list[str]:
         path.write_text(text)
         paths.append(str(path))
     return paths
-
-
-@pytest.mark.parametrize("file", sorted({*CHECKED.iterdir()} - {*CHECKED.glob("*.txt")}), ids=lambda file: file.stem)
-def test_what_is_told_of_files(
-    run: Run, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch, file: Path
-) -> None:
-    """With the line of each thing, and the exit code; those of a folder are checked together."""
-    monkeypatch.chdir(CHECKED)
-    result = run("check", file.name)
-    golden(f"checked/{file.stem}.txt", f"{result.stdout}{result.stderr}exit {result.exit_code}\n")
 
 
 def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:

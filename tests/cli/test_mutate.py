@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import jsonpatch
@@ -61,16 +60,6 @@ def test_diff_is_coloured_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatc
     assert "\x1b[32m+  schedulerName: hami-scheduler\x1b[0m" in result.stdout
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in run("mutate", "-f", "-", "-o", "diff", stdin=POD, color=True).stdout
-
-
-def test_what_kubernetes_could_not_decode(
-    run: Run, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """File, line, where and what: in pods, templates, namespaces and lists."""
-    monkeypatch.chdir(Path(__file__).parent / "golden" / "undecodable")
-    result = run("mutate", "-f", "stream.yaml")
-    assert result.exit_code == 1
-    golden("undecodable/stream.txt", result.stdout + result.stderr)
 
 
 def test_as_a_process() -> None:

@@ -1,14 +1,10 @@
 """``vgpu-webhook test``: cases that pass, fail, are recorded and cannot be read."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from tests.cli.conftest import SHARES, Run
 
-TOLD = Path(__file__).parent / "golden" / "told"
 GOLDEN = Path(__file__).parents[1] / "cases"
 SHARE = """
 apiVersion: v1
@@ -49,14 +45,6 @@ def test_this_projects_own_cases(run: Run, tmp_path: Path) -> None:
     options = [part for option, file in as_built_in.items() for part in (f"--{option}", str(file))]
     result = run("test", str(tmp_path), *options)
     assert (result.exit_code, result.stdout) == (0, f"{len(some)} cases: {len(some)} as expected, 0 not\n")
-
-
-def test_what_is_told(run: Run, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each case that differs or cannot be read, in lines below it; the others are run. Good ones are only counted."""
-    monkeypatch.chdir(TOLD)
-    result = run("test", "cases", *SHARES)
-    assert result.exit_code == 1
-    golden("told/told.txt", result.stdout)
 
 
 def test_recorded_and_compared(run: Run, tmp_path: Path) -> None:

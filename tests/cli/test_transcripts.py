@@ -7,6 +7,7 @@ repository; digests read DIGEST. ``--update-golden`` writes what comes of it ane
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,13 @@ from webhook.mapping.document import strict_yaml
 ROOT = EXAMPLES.parent
 HERE = Path(__file__).with_name("transcripts")
 FILES = sorted(HERE.iterdir())
+
+
+def every_run() -> Iterator[dict[str, Any]]:
+    """Each command of the tables, with what it prints."""
+    for file in FILES:
+        for rule in load_yaml(file.read_text())["rules"]:
+            yield from rule["runs"]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -52,7 +52,7 @@ def spelled_alike(message: str) -> str:
 def test_offline_says_the_same(cluster: Cluster, name: str) -> None:
     """`mutate` prints, in every field that is ever written, what the API server stores, and gives the same messages.
 
-    What that is for each example stands in tests/cli/golden/explain.
+    What that is for each example stands in tests/cli/transcripts.
     """
     sent = example(name)
     answer = cluster.submit(sent)
