@@ -9,6 +9,7 @@ from tests.mapping.vendors import policy
 from webhook.cli.manifests.files import Manifest
 from webhook.cli.manifests.simulate import UNPLACED, simulate
 from webhook.cli.manifests.workloads import KubeObject, kube_object, pod_places
+from webhook.doctor.result import Level
 from webhook.workloads import (
     MAX_PATCH,
     Pattern,
@@ -120,7 +121,7 @@ def test_nothing_is_written_that_a_kind_refuses(group: str, kind: str, pod: PodP
     ((_, after),) = matches(result.after, at)
     written = {"schedulerName", "runtimeClassName", "nodeSelector", "tolerations"}
     assert written & after.keys() == written - set(refused)
-    assert list(result.notes) == ([UNPLACED.format(", ".join(refused))] if refused else [])
+    assert list(result.told(Level.OK)) == ([UNPLACED.format(", ".join(refused))] if refused else [])
 
 
 def test_the_table() -> None:

@@ -13,6 +13,7 @@ from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, decode
 from webhook.cli.manifests.files import Manifest
 from webhook.cli.manifests.simulate import SimulatedObject, simulate
+from webhook.doctor.result import Level
 from webhook.reasons import Reason
 
 Json = dict[str, Any]
@@ -127,12 +128,14 @@ def _command_line(trial: Trial) -> Iterator[Finding]:
         return
     treated = outcome.objects[0]
     if not _same(treated, trial):
-        yield Finding("mutate prints what the server stores", json.dumps([treated.patch, treated.denials])[:500])
+        yield Finding(
+            "mutate prints what the server stores", json.dumps([treated.patch, treated.told(Level.ERROR)])[:500]
+        )
 
 
 def _same(treated: SimulatedObject, trial: Trial) -> bool:
     decision = trial.decision
-    if bool(treated.denials) == decision.allowed or treated.warnings != tuple(
+    if bool(treated.told(Level.ERROR)) == decision.allowed or treated.told(Level.WARNING) != tuple(
         finding.text for finding in decision.warnings
     ):
         return False

@@ -3,7 +3,7 @@
 import functools
 import itertools
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -16,7 +16,7 @@ from webhook.cli.terminal import DENIED, FOUND, Failure, tell
 from webhook.text import shown
 
 if TYPE_CHECKING:
-    from webhook.cli.manifests.simulate import Simulated
+    from webhook.cli.manifests.files import Manifest
     from webhook.cluster.client import Api
 
 
@@ -192,9 +192,9 @@ def reading_documents(path: Path | None) -> Iterator[None]:
         raise Failure([f"{path}: not UTF-8 text"]) from error
 
 
-def manifest_options(*, required: bool) -> Callable[[Command], Command]:
-    """Give a command the options of manifests, from ``-f`` to ``--strict``, and those of `policy_options`."""
-    files = click.option(
+def files_option(*, required: bool) -> Callable[[Command], Command]:
+    """Give a command the option ``--filename``."""
+    return click.option(
         "-f",
         "--filename",
         "files",
@@ -204,6 +204,10 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
         required=required,
         help="Manifests in YAML or JSON; a folder is read recursively. Repeatable.",
     )
+
+
+def manifest_options(*, required: bool) -> Callable[[Command], Command]:
+    """Give a command the options of manifests, from ``-f`` to ``--strict``, and those of `policy_options`."""
     namespace = click.option(
         "-n", "--namespace", metavar="NAME", help="Namespace of objects that name none.  [default: default]"
     )
@@ -216,36 +220,35 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
     )
 
     def add(command: Command) -> Command:
-        return files(namespace(policy_options(target(strict_option(command)))))
+        return files_option(required=required)(namespace(policy_options(target(strict_option(command)))))
 
     return add
 
 
-def strict_option(command: Command) -> Command:
-    """Give a command the option ``--strict``, which is the default, and ``--no-strict``."""
-    option = click.option(
-        "--strict/--no-strict",
-        default=True,
-        show_default=True,
-        help="Of manifests: whether a request for a GPU that is in no pod is an error, or a warning.",
-    )
-    return option(command)
+strict_option: Final = click.option(
+    "--strict/--no-strict",
+    default=True,
+    show_default=True,
+    help="Of manifests: whether a request for a GPU that is in no pod is an error, or a warning.",
+)
 
 
-def end(outcome: "Simulated", *, denied: bool, strict: bool) -> None:
-    """Print what was not read or not judged, and exit with 1 or 2 if something was wrong."""
-    for warning in (each for manifest in outcome.manifests for each in manifest.warnings):
+def end(
+    unread: Sequence[object],
+    unjudged: Sequence[str],
+    manifests: Sequence["Manifest"] = (),
+    *,
+    denied: bool,
+    strict: bool,
+) -> None:
+    """Print what was not read, or not judged, and exit with 1 or 2 if something was wrong."""
+    for warning in (each for manifest in manifests for each in manifest.warnings):
         tell(f"warning: {warning}")
-    for error in outcome.errors:
+    for error in unread:
         tell(f"error: {error}")
-    tell_unjudged(outcome.unjudged, strict=strict)
-    if outcome.errors or (strict and outcome.unjudged):
+    for text in unjudged:
+        tell(f"{'error' if strict else 'warning'}: {text}")
+    if unread or (strict and unjudged):
         sys.exit(FOUND)
     if denied:
         sys.exit(DENIED)
-
-
-def tell_unjudged(texts: Iterable[str], *, strict: bool) -> None:
-    """Print the requests that nothing judged, as ``--strict`` says."""
-    for text in texts:
-        tell(f"{'error' if strict else 'warning'}: {text}")

@@ -101,8 +101,7 @@ def _of_cluster(source: PolicyOptions) -> list[tuple[Check[Any], Result]]:
     from webhook.doctor.checks import examine
     from webhook.doctor.reading import ClusterReader
 
-    now = dt.datetime.now(dt.UTC)
-    return [*in_cluster(source, lambda api, namespace: examine(ClusterReader(api, namespace, now)))]
+    return [*in_cluster(source, lambda api, own: examine(ClusterReader(api, own, dt.datetime.now(dt.UTC))))]
 
 
 def _values_for(source: PolicyOptions) -> str:
@@ -110,9 +109,10 @@ def _values_for(source: PolicyOptions) -> str:
     from webhook.doctor.reading import ClusterReader
     from webhook.mapping.load import load_policy
 
-    now = dt.datetime.now(dt.UTC)
     try:
-        return in_cluster(source, lambda api, namespace: proposed(ClusterReader(api, namespace, now, load_policy())))
+        return in_cluster(
+            source, lambda api, own: proposed(ClusterReader(api, own, dt.datetime.now(dt.UTC), load_policy()))
+        )
     except UnansweredError as problem:
         raise Failure([problem.result.message, *problem.result.details]) from problem
 

@@ -78,7 +78,7 @@ def explain(
     else:
         _print_json({"objects": objects}, sourced)
     denied = any(not pod["allowed"] for each in objects for pod in each["pods"])
-    end(outcome, denied=denied, strict=strict)
+    end(outcome.errors, outcome.unjudged, manifests, denied=denied, strict=strict)
 
 
 def object_text(obj: Mapping[str, Any]) -> str:

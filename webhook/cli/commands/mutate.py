@@ -13,6 +13,7 @@ from webhook.cli.policy_source import check_target, sourced_policy
 from webhook.cli.terminal import json_text, tell
 from webhook.cluster.registration.names import sent_names
 from webhook.codes import explanation_of
+from webhook.doctor.result import Level
 
 
 @click.command(cls=PolicyCommand)
@@ -73,25 +74,20 @@ def mutate(
         tell(
             "note: `vgpu-webhook explain` with the same -f and policy shows each denial with its keys, and what to write"
         )
-    end(outcome, denied=outcome.denied, strict=strict)
+    end(outcome.errors, outcome.unjudged, manifests, denied=outcome.denied, strict=strict)
 
 
 def _print_messages(outcome: Simulated) -> None:
     for simulated in outcome.objects:
-        title = outcome.title_of(simulated)
-        for kind, messages in (
-            ("note", simulated.notes),
-            ("warning", simulated.warnings),
-            ("error", simulated.denials),
-        ):
-            for message in messages:
-                tell(f"{kind}: {title}: {message}")
+        for level, kind in {Level.OK: "note", Level.WARNING: "warning", Level.ERROR: "error"}.items():
+            for message in simulated.told(level):
+                tell(f"{kind}: {outcome.title_of(simulated)}: {message}")
 
 
 def _print_unchanged(outcome: Simulated) -> None:
     """Print which objects with pods have no difference, and why, where no other note does."""
     for simulated in outcome.objects:
-        if simulated.pods and simulated.after == simulated.before and not simulated.notes:
+        if simulated.pods and simulated.after == simulated.before and not simulated.told(Level.OK):
             reasons = dict.fromkeys(explanation_of(pod.decision.reason).title for pod in simulated.pods)
             tell(f"note: {outcome.title_of(simulated)}: unchanged: {', '.join(reasons)}")
 
@@ -112,23 +108,16 @@ def as_patch(outcome: Simulated) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def as_diff(outcome: Simulated) -> str:
-    """Format unified differences of the objects in YAML; `click.echo` strips the colors if stdout is not a terminal."""
-    return "".join(line for each in outcome.objects for line in _unified(each))
-
-
 FORMATS: Final[Mapping[str, Callable[[Simulated], str]]] = {
     "yaml": lambda outcome: yaml_stream(outcome.documents),
     "json": _as_json,
     "patch": as_patch,
-    "diff": as_diff,
+    "diff": lambda outcome: "".join(line for each in outcome.objects for line in _diff(each)),
 }
 
 
-def _unified(simulated: SimulatedObject) -> Iterator[str]:
-    """Yield the lines of a unified difference of an object, in YAML and in color."""
+def _diff(simulated: SimulatedObject) -> Iterator[str]:
+    """Yield the lines of a unified difference in color, which `click.echo` strips if stdout is not a terminal."""
     for number, line in enumerate(difference(simulated.title, simulated.before, simulated.after)):
-        if number < 2:  # noqa: PLR2004  (the two lines of the heading)
-            yield click.style(line, bold=True) + "\n"
-        else:
-            yield click.style(line, fg=_COLORS.get(line[0])) + "\n"
+        heading = number < 2  # noqa: PLR2004  (its two lines)
+        yield click.style(line, bold=heading or None, fg=None if heading else _COLORS.get(line[0])) + "\n"

@@ -26,12 +26,13 @@ from webhook.cli.options import (
     GivenPath,
     PolicyCommand,
     PolicyOptions,
+    end,
+    files_option,
     in_cluster,
     policy_options,
     strict_option,
-    tell_unjudged,
 )
-from webhook.cli.terminal import DENIED, FOUND, Failure, aligned, json_text, prose, table_width
+from webhook.cli.terminal import FOUND, aligned, json_text, prose, table_width
 from webhook.doctor.result import Check, Result, counted
 from webhook.text import shown
 
@@ -42,15 +43,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=PolicyCommand)
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    type=GivenPath(),
-    metavar="FILE|DIR|-",
-    multiple=True,
-    help="Manifests instead of a cluster.",
-)
+@files_option(required=False)
 @click.option("-n", "--namespace", metavar="NAME", help="Only this namespace; of files: that of objects without one.")
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="All namespaces of the cluster.")
 @policy_options
@@ -118,11 +111,7 @@ def preview(
     pods, unread, unjudged, checked = found_in
     found = compared(*pods) if other_values else preview_pods(pods[0])
     click.echo(preview_text(found, title, checked, output), nl=False)
-    tell_unjudged(unjudged, strict=strict)
-    if unread or (unjudged and strict):
-        raise Failure(unread)
-    if outcomes(found.pods)["denied"]:
-        sys.exit(DENIED)
+    end(unread, unjudged, denied=bool(outcomes(found.pods)["denied"]), strict=strict)
     if found.pods and other_values:
         sys.exit(FOUND)
 

@@ -72,18 +72,12 @@ def keys_table(policy: Policy, *, origin: bool) -> str:
     """Format a line of each vendor with a row for each spelling of each key below, and the names that several vendors use."""
     lines: list[str] = []
     for vendor in policy.vendors.values():
-        name, family, target, scheduler, *source = _facts(vendor, policy, origin=origin)
-        told = ", ".join([f"{name}: {family}", f"target {target}", f"scheduler {scheduler}", *source])
+        name = f"{vendor.name}{_INACTIVE}" if vendor.inactive else vendor.name
+        told = f"{name}: {vendor.family}, target {_target(vendor, policy)}, scheduler {vendor.place.scheduler or 'any'}"
+        told += f", {vendor.source.replace('/mapping.yaml', '')}" if origin else ""
         rows = [(f"  {key}", kind, unit) for key, kind, unit in spelled_rows(vendor)]
         lines += [*(f"{line}\n" for line in prose(told, rest="  ")), columns(rows)]
     return "".join(lines) + _shared(policy)
-
-
-def _facts(vendor: Vendor, policy: Policy, *, origin: bool) -> tuple[str, ...]:
-    """Return the name of a vendor, its hardware, its target and its scheduler, and perhaps the source of its mapping."""
-    name = f"{vendor.name}{_INACTIVE}" if vendor.inactive else vendor.name
-    source = (vendor.source.replace("/mapping.yaml", ""),) if origin else ()
-    return name, vendor.family, _target(vendor, policy), vendor.place.scheduler or "any", *source
 
 
 def spelled_rows(vendor: Vendor) -> Iterator[tuple[str, str, str]]:

@@ -39,7 +39,7 @@ from webhook.doctor.result import FileLine, Level
 from webhook.mapping.document.problem import FieldPath, Problem, path_text
 from webhook.mapping.model.near_misses import MAX_SIMILAR
 from webhook.mapping.model.policy import Policy
-from webhook.patch import Operation, slots
+from webhook.patch import Operation
 from webhook.pod import Pod, decode_env, decode_mounts, decode_pod, decode_volumes
 from webhook.reasons import Finding, Reason
 from webhook.request import ClaimTemplate
@@ -101,22 +101,8 @@ class SimulatedObject:
     pods: tuple[SimulatedPod, ...] = ()
     needed: tuple[dict[str, Any], ...] = ()
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What applying it would warn of, or leave unseen."""
-        return self._texts(Level.WARNING)
-
-    @property
-    def denials(self) -> tuple[str, ...]:
-        """Why it was denied; empty if it was not."""
-        return self._texts(Level.ERROR)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Messages of this command only."""
-        return self._texts(Level.OK)
-
-    def _texts(self, level: Level) -> tuple[str, ...]:
+    def told(self, level: Level) -> tuple[str, ...]:
+        """The texts of its messages: why it was denied, what applying it would warn of, or notes of this command only."""
         return tuple(each.text for each in self.messages if each.level is level)
 
 
@@ -133,7 +119,7 @@ class Simulated:
     @property
     def denied(self) -> bool:
         """Whether any object was denied."""
-        return any(result.denials for result in self.objects)
+        return any(result.told(Level.ERROR) for result in self.objects)
 
     @property
     def unjudged(self) -> list[str]:
@@ -274,7 +260,7 @@ def _judged(obj: KubeObject, place: PodPlace, context: Context, options: _Option
     messages = [
         Message(Level.WARNING, f"{path_text(field)} has no value: read as 0", _at(obj, field)) for field in fields
     ]
-    for path, meant in _without_domain(pod, options.policy):
+    for path, meant in _without_domain(place.pod, options.policy):
         text = f"{path_text(path)} is refused by the API server, as it has no domain: did you mean {meant}?"
         messages.append(Message(Level.WARNING, text, _at(obj, place.field(path))))
     operations: list[Operation] = [{"op": "replace", "path": pointer(field), "value": "0"} for field in fields]
@@ -376,17 +362,25 @@ def _of_template(pod: Pod, context: Context, options: _Options) -> Decision:
     return decide_template(pod, context, options.policy, options.decide)
 
 
+def _quantities(pod: Mapping[str, Any]) -> Iterator[tuple[FieldPath, Any]]:
+    """Yield the quantities of a pod's containers, with their paths."""
+    for key, side in itertools.product(("containers", "initContainers"), ("limits", "requests")):
+        for path, quantities in matches(pod, ("spec", key, "*", "resources", side)):
+            found = quantities.items() if isinstance(quantities, dict) else ()
+            yield from (((*path, name), quantity) for name, quantity in found)
+
+
+def _without_domain(pod: Mapping[str, Any], policy: Policy) -> Iterator[tuple[FieldPath, str]]:
+    """Yield the resource names without a domain, which no step of a decision sees, that may be meant as keys, and these."""
+    for path, _ in _quantities(pod):
+        name = str(path[-1])
+        similar = () if "/" in name else policy.near.vaguely(name, policy.settings.target)[:MAX_SIMILAR]
+        yield from [(path, " or ".join(similar))] if similar else ()
+
+
 def _with_zeros(place: PodPlace) -> tuple[PodPlace, list[FieldPath]]:
     """Read quantities that are null as 0, like ``Quantity.UnmarshalJSON`` of Kubernetes; return their paths in the pod."""
-    patterns = itertools.product(("containers", "initContainers"), ("limits", "requests"))
-    zeros = [
-        (*path, name)
-        for key, kind in patterns
-        for path, quantities in matches(place.pod, ("spec", key, "*", "resources", kind))
-        if isinstance(quantities, dict)
-        for name, quantity in quantities.items()
-        if quantity is None
-    ]
+    zeros = [path for path, quantity in _quantities(place.pod) if quantity is None]
     if not zeros:
         return place, []
     pod = copy.deepcopy(place.pod)
@@ -396,16 +390,6 @@ def _with_zeros(place: PodPlace) -> tuple[PodPlace, list[FieldPath]]:
             value = value[part]
         value[path[-1]] = "0"
     return replace(place, pod=pod), zeros
-
-
-def _without_domain(pod: Pod, policy: Policy) -> Iterator[tuple[FieldPath, str]]:
-    """Yield the names of resources without a domain, which no step of a decision sees, and which keys may be meant."""
-    for slot in slots(pod):
-        for side, quantities in zip(("limits", "requests"), slot.container.sides, strict=True):
-            for name in quantities:
-                similar = () if "/" in name else policy.near.vaguely(name, policy.settings.target)[:MAX_SIMILAR]
-                if similar:
-                    yield ("spec", slot.kind, slot.position, "resources", side, name), " or ".join(similar)
 
 
 def _operations(place: PodPlace, patch: Iterable[Operation]) -> tuple[list[Operation], tuple[str, ...]]:
@@ -530,7 +514,7 @@ def explain_objects(outcome: Simulated, policy: Policy, target: str | None) -> I
     policy = _serving(policy, target)
     pod_target = POD_TARGET if target is None else f"--to {target}"
     for each in outcome.objects:
-        notes = [note for note in each.notes if not note.startswith(_SKIPPED_NOTE)]  # their reason says so
+        notes = [note for note in each.told(Level.OK) if not note.startswith(_SKIPPED_NOTE)]  # their reason says so
         pods = []
         for pod in each.pods:
             unsent = None if match is None or sends(pod.pod, match) else NOT_SENT

@@ -30,6 +30,7 @@ CHART_VALUES: Final = "chart-values.yaml"
 
 _VENDOR: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _PARTS: Final = ("settings", "mappings", "shim")
+_EMPTY: Final = _PARTS[:2]  # of which the chart has none: its templates read null so
 _REQUIRED: Final = "is not set, and the chart requires it"
 _HEADER: Final = ("apiVersion", "kind")
 
@@ -81,7 +82,8 @@ def chart_values() -> Mapping[str, Any]:
 def merged_values(read: Iterable[Manifest]) -> dict[str, Any]:
     """Merge files of values over the chart's own, as Helm does."""
     # Among themselves first: null for a map in one file, and the map in a later one, leave the chart's own values in it.
-    return merged(chart_values(), functools.reduce(merged, (manifest.data for manifest in read), {}))
+    values = merged(chart_values(), functools.reduce(merged, (manifest.data for manifest in read), {}))
+    return {part: {} if part in _EMPTY and value is None else value for part, value in values.items()}
 
 
 def policy_of_values(read: Sequence[Manifest], source: str) -> tuple[Policy, list[Document], Document]:
@@ -92,7 +94,6 @@ def policy_of_values(read: Sequence[Manifest], source: str) -> tuple[Policy, lis
     """
     values = merged_values(read)
     problems = list(_problems(values, source))
-    values |= {part: {} for part in _PARTS if values.get(part) is None}
     try:
         if not any(map(_misshapen, problems)):
             mappings, settings = documents_of_values(values, source)
@@ -143,17 +144,12 @@ def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any
 
 def _problems(values: Mapping[str, Any], source: str) -> Iterator[Problem]:
     """What the chart's schema and templates would reject in the values that matter here."""
-    misshapen = [part for part in _PARTS if not isinstance(values.get(part), dict | None)]
+    misshapen = [part for part in _EMPTY if not isinstance(values[part], dict)]
     yield from (Problem("must be a map", (part,), source=source) for part in misshapen)
-    empty = [part for part in _PARTS if values.get(part) is None]
-    yield from (Problem("is empty", (part,), "remove the line, or write values below it", source) for part in empty)
-    shaped = {part: value for part, value in values.items() if part not in {*misshapen, *empty}}
-    for problem in mistakes(shaped, chart_values()):
+    for problem in mistakes(values, chart_values()):
         setting = len(problem.path) == 1 and problem.path[0] in _SETTINGS
         yield replace(problem, source=source, hint="write it below `settings:`" if setting else problem.hint)
-    if misshapen:
-        return
-    settings, mappings, shim = (values.get(part) or {} for part in _PARTS)
+    settings, mappings, shim = (values[part] if isinstance(values[part], dict) else {} for part in _PARTS)
     # A misspelled key is reported with the settings.
     misspelled = difflib.get_close_matches("bareDevices", settings.keys() - {"bareDevices"}, cutoff=0.8)
     if not settings.get("bareDevices") and not misspelled:
@@ -181,7 +177,7 @@ def _problems_of_mapping(vendor: str, mapping: Any, source: str) -> Iterator[Pro
 
 def documents_of_values(values: Mapping[str, Any], source: str) -> tuple[list[Document], Document]:
     """Return the mappings and the settings that the chart makes of its values; the source of each ends in its path."""
-    settings, mappings, shim = dict(values["settings"]), dict(values["mappings"]), values["shim"]
+    settings, mappings, shim = dict(values["settings"]), dict(values["mappings"]), values["shim"] or {}
     if shim.get("mode") == "inject":
         settings.setdefault("podSecurityDefault", "privileged")
     else:

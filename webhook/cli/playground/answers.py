@@ -74,20 +74,16 @@ class Playground:
 
     def answer(self, state: PageState) -> dict[str, Any]:
         """Return what becomes of the manifest, as described above."""
-        sourced = self._sourced
-        head = {"policy": {"title": sourced.described, "digest": sourced.policy.digest}, "targets": []}
+        policy = self._sourced.policy
         try:
             _check_length(state)
             policy = self._policy_of(state)
             _check_target(state.target, policy)
+            judged = _judged(state, policy)
         except MappingError as error:
-            return {**head, "problems": list(map(_problem, error.problems)), "objects": []}
-        vendors = policy.vendors.values()
-        head = {
-            "policy": {"title": sourced.described, "digest": policy.digest},
-            "targets": sorted(vendor.name for vendor in vendors if vendor.target),
-        }
-        return {**head, **_judged(state, policy)}
+            judged = {"problems": list(map(_problem, error.problems)), "objects": []}
+        targets = sorted(vendor.name for vendor in policy.vendors.values() if vendor.target)
+        return {"policy": {"title": self._sourced.described, "digest": policy.digest}, "targets": targets, **judged}
 
     def _policy_of(self, state: PageState) -> Policy:
         texts = (state.mappings, state.settings)
