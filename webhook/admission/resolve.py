@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from webhook.admission.advice import expressible, followed
+from webhook.admission.advice import advised
 from webhook.admission.collect import collect
 from webhook.admission.overrides import Overrides, target_of
 from webhook.admission.settle import settle
@@ -17,7 +17,7 @@ from webhook.admission.survey import Claimed, PodKeys, changed
 from webhook.admission.together import PodResult, number_in, together
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
-from webhook.mapping.requests.denials import NoWholeNumber, no_whole_number
+from webhook.mapping.requests.denials import NoWholeNumber
 from webhook.mapping.requests.values import fewer
 from webhook.quantity import Number
 from webhook.reasons import Denied, Finding, Reason, deny
@@ -34,10 +34,10 @@ def resolve(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
     """Resolve a pod's keys."""
     try:
         return _resolved(keys, overrides, policy)
-    except Denied as denial:
-        finding = denial.finding
+    except Denied as error:
+        denial, finding = error, error.finding
         number = len(keys.labels) + len(keys.annotations) + sum([len(each.resources) for each in keys.containers])
-        if not (finding.instead or finding.named) or number > MAX_ENTRIES:
+        if not (finding.instead or finding.named or isinstance(error, NoWholeNumber)) or number > MAX_ENTRIES:
             raise
 
     def denied_for(other: PodKeys) -> Finding | None:
@@ -48,7 +48,7 @@ def resolve(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
             return again.finding
         return None
 
-    raise Denied(followed(finding, keys, denied_for))
+    raise Denied(advised(denial, keys, denied_for))
 
 
 def _resolved(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
@@ -70,14 +70,7 @@ def _resolved(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
 
 def _settle_each(keys: PodKeys, overrides: Overrides, policy: Policy, without: _Without) -> list[Settled | Unchanged]:
     """Settle every requesting container separately."""
-    try:
-        containers = collect(keys, policy)
-    except NoWholeNumber as error:
-        vendor, found = error.vendor, error.finding
-        message, instead, named = no_whole_number(
-            vendor, error.entry, lambda share: expressible(vendor, share, overrides, policy)
-        )
-        raise Denied(replace(found, message=message, instead=instead, named=named)) from None
+    containers = collect(keys, policy)
     if overrides.scheduler is not None and len(containers) > 1:
         of_scheduler = [
             each.vendor
@@ -227,15 +220,20 @@ def _check_same(first: PodResult, second: PodResult, after: PodKeys) -> None:
         before = expected.pop(again.requested.position, None)
         # For an inactive target, what the active vendor reads may differ although it is written again unchanged.
         if before is None or {again.reading.request, again.request} != {before.request} or _rewrites(again, after):
-            vendor = again.requested.vendor
-            by = "" if before is None or vendor is before.target else f" by {vendor.name}"
-            requested, found = before.request if before is not None else "nothing", again.reading.request
-            differs = f" instead of {requested}" if requested != found else ", and changed again"
-            message = f"the resulting request would be read{by} as {found}{differs}"
-            raise again.requested.deny(Reason.READ_BACK_DIFFERS, message)
+            raise again.requested.deny(Reason.READ_BACK_DIFFERS, _read_otherwise(before, again))
     for lost in expected.values():
         message = f"the resulting keys of {lost.target.name} would request nothing"
         raise lost.requested.deny(Reason.READ_BACK_DIFFERS, message)
+
+
+def _read_otherwise(before: Settled | None, again: Settled) -> str:
+    """What a second pass makes of a request."""
+    vendor, found = again.requested.vendor, again.reading.request
+    if before is None:
+        return f"the resulting request would be read as {found} instead of nothing"
+    by = "" if vendor is before.target else f" by {vendor.name}"
+    differs = f" instead of {before.request}" if before.request != found else ", and changed again"
+    return f"the resulting request would be read{by} as {found}{differs}"
 
 
 def _rewrites(container: Settled, keys: PodKeys) -> bool:

@@ -240,14 +240,8 @@ def _away(intent: Intent, namespace: _Namespace) -> Settled:
     """Settle likewise in another vendor's keys; what the hardware isolates only by order."""
     try:
         settled = _with_most_defaults(intent, namespace)
-    except LeftAlone:
-        raise
-    except Denied:
-        if (
-            intent.by_settings
-            and isolates_part(intent.container, intent.policy)
-            and not any(form.isolated for form in intent.target.forms)
-        ):
+    except Denied as denial:
+        if not isinstance(denial, LeftAlone) and _isolated_away(intent):
             raise isolation_denied(intent) from None
         raise
     reading = settled.reading
@@ -256,6 +250,15 @@ def _away(intent: Intent, namespace: _Namespace) -> Settled:
             raise isolation_denied(intent, by_order=True)
         settled.findings.append(isolation_lost(intent.container, intent.target))
     return settled
+
+
+def _isolated_away(intent: Intent) -> bool:
+    """Whether the settings alone move a part that the hardware isolates to a vendor that isolates none."""
+    return (
+        intent.by_settings
+        and isolates_part(intent.container, intent.policy)
+        and not any(form.isolated for form in intent.target.forms)
+    )
 
 
 def _with_most_defaults(intent: Intent, namespace: _Namespace) -> Settled:

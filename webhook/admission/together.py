@@ -87,8 +87,8 @@ def _merged(settled: list[Settled], left: tuple[Unchanged, ...], keys: PodKeys) 
 def _not_kept(container: Settled, settled: Iterable[Settled], keys: PodKeys) -> Iterator[Finding]:
     """Report that the vendor which serves a container does not keep it to its request, or the request for it."""
     vendor, requested = container.target, container.requested
-    if container.form.unlimited is not None and (form := _form_after(container, settled)).unlimited is not None:
-        yield Finding(Reason.LIMIT_NOT_KEPT, " ".join(form.unlimited.split()), requested.name)
+    if (why := container.form.unlimited and _form_after(container, settled).unlimited) is not None:
+        yield Finding(Reason.LIMIT_NOT_KEPT, " ".join(why.split()), requested.name)
     if vendor.unlimited is not None and _limited(container):
         unlimited = vendor.unlimited
         why, unless = (unlimited, {}) if isinstance(unlimited, str) else (unlimited.why, unlimited.unless)
