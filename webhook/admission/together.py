@@ -87,19 +87,25 @@ def _merged(settled: list[Settled], left: tuple[Unchanged, ...], keys: PodKeys) 
 def _not_kept(container: Settled, settled: Iterable[Settled], keys: PodKeys) -> Iterator[Finding]:
     """Report that the vendor which serves a container does not keep it to its request, or the request for it."""
     vendor, requested = container.target, container.requested
-    if (why := container.form.unlimited and _form_after(container, settled).unlimited) is not None:
+    for why in filter(None, _unlimited(container, settled, keys)):
         yield Finding(Reason.LIMIT_NOT_KEPT, " ".join(why.split()), requested.name)
-    if vendor.unlimited is not None and _limited(container):
-        unlimited = vendor.unlimited
-        why, unless = (unlimited, {}) if isinstance(unlimited, str) else (unlimited.why, unlimited.unless)
-        if not any(_has_text(vendor, name, text, keys) for name, text in unless.items()):
-            yield Finding(Reason.LIMIT_NOT_KEPT, " ".join(why.split()), requested.name)
     if requested.keys.init and vendor.init_containers == "ignored":
         message = f"{vendor.system} serves no init containers: this one may get no device, or one without limits"
         yield Finding(Reason.LIMIT_NOT_KEPT, message, requested.name)
     elif requested.keys.sidecar and vendor.native_sidecars == "freed":
         message = f"{vendor.system} counts a native sidecar as an init container that ends: others may get its devices"
         yield Finding(Reason.LIMIT_NOT_KEPT, f"{message} while it runs", requested.name)
+
+
+def _unlimited(container: Settled, settled: Iterable[Settled], keys: PodKeys) -> Iterator[str]:
+    """Why a vendor enforces no limit: in the form of a container, and at all."""
+    vendor, unlimited = container.target, container.target.unlimited
+    if container.form.unlimited is not None:
+        yield _form_after(container, settled).unlimited or ""
+    if unlimited is not None and _limited(container):
+        why, unless = (unlimited, {}) if isinstance(unlimited, str) else (unlimited.why, unlimited.unless)
+        if not any(_has_text(vendor, name, text, keys) for name, text in unless.items()):
+            yield why
 
 
 def _form_after(container: Settled, settled: Iterable[Settled]) -> Form:

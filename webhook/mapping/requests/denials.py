@@ -201,9 +201,9 @@ def no_whole_number(denial: NoWholeNumber, permitted: Callable[[Choice], bool]) 
     if key.dimensions == ("devices",) and least is not None:
         return _part_of_one(vendor, entry, least, found, permitted)
     meant = gibibytes_meant(key, entry.number)
-    if meant in {None, least} or (first([meant or 1]) is None and first([least or 1]) is not None):
+    if meant is None or meant == least or first((meant, least or meant)) == least:
         return found
-    message = f"{found.message}, or {exact_text(meant or 1)} for {number_text(entry.number)} GiB"
+    message = f"{found.message}, or {exact_text(meant)} for {number_text(entry.number)} GiB"
     return replace(found, message=message, instead=(*instead_of(entry.key, meant), *alone))
 
 
@@ -220,8 +220,9 @@ def _nearest(
     below = [numbers.floor(entry.number) for numbers in sets]
     below += [simplest(ALL.value // key.unit)] if key.unit is not None and not key.sized else []
     most = first(sorted(filter(None, below), reverse=True))
-    # Without any, something else is denied, whatever is written here.
-    return (above[-1] if most is None else None), most
+    if most is None:  # something else is denied, whatever is written here
+        least = next((number for number in above if any(number in numbers for numbers in sets)), whole)
+    return least, most
 
 
 def _percent_of_one(denial: NoWholeNumber, share: Number, permitted: Callable[[Choice], bool]) -> Finding:
