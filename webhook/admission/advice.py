@@ -19,7 +19,7 @@ from webhook.admission.survey import PodKeys, changed
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
-from webhook.mapping.requests.denials import Choice, NoWholeNumber, no_whole_number
+from webhook.mapping.requests.denials import NoWholeNumber, Numbered, no_whole_number
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import KeyValue, KeyValues, Reading, form_of, keys_for, number_for
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
@@ -225,10 +225,10 @@ def advised(denied: Denied, keys: PodKeys, denied_for: Callable[[PodKeys], Findi
     container = denied.finding.container
 
     @cache
-    def tried(choice: Choice) -> Finding | None:
+    def tried(choice: Numbered) -> Finding | None:
         return denied_for(_keys_with(keys, container, dict(choice)))
 
-    def accepted(choice: Choice) -> bool:
+    def accepted(choice: Numbered) -> bool:
         again = tried(choice)
         return again is None or again.container != container
 
