@@ -256,8 +256,6 @@ def _meanings(vendor: Vendor, key: Key, dimension: Dimension) -> Iterator[str]:
         decides = len(conditions) == len(form.when)
         if form.reads:
             meanings.setdefault(_in_form(form, dimension), []).append(form.name)
-        elif decides:
-            meanings.setdefault(_verdict(vendor, form), [])
         if decides:
             break
     for meaning, forms in meanings.items():
@@ -289,13 +287,13 @@ def _condition(vendor: Vendor, condition: Condition) -> str:
     return f"{having} or without it" if having else f"without {keys}"
 
 
-def _verdict(vendor: Vendor, form: Form, where: str = "") -> str:
+def _verdict(vendor: Vendor, form: Form, where: str) -> str:
     """The text of a form that makes no request."""
     does = "denied" if form.deny is not None else "left unchanged"
     shown = {"value": "N", "below": "the next number below", "above": "the next number above"}
     shown |= {key.name: key.spellings[0].text for key in vendor.keys.values()}
     sentence = PLACEHOLDER.sub(lambda match: shown.get(match[1], match[0]), form.deny or form.leave or "")
-    return f"{does} {where}: {sentence}" if where else f"{does}: {sentence}"
+    return f"{does} {where}: {sentence}"
 
 
 def _traps(vendor: Vendor, key: Key) -> Iterator[str]:
@@ -325,16 +323,6 @@ def _not_counting(vendor: Vendor, key: Key, dimension: Dimension) -> Iterator[st
     first, *_ = vendor.by_dimension[dimension]
     if first != key.name:
         yield f"Beside {vendor.keys[first].spellings[0].text} it has no effect: that one counts."
-    used = [form for form in vendor.forms if dimension in form.literals and not _decides(form, key)]
-    if used and len(used) < len(vendor.forms):
-        names = " and ".join(repr(form.name) for form in used)
-        yield f"In the form {names} it is ignored: the form itself defines {dimension}."
-
-
-def _decides(form: Form, key: Key) -> bool:
-    """Whether the key selects the form, so that it is not ignored there."""
-    derives = isinstance(form.devices, Derived) and form.devices.key == key.name
-    return derives or any(key.name in condition.keys for condition in form.when)
 
 
 def _marks(vendor: Vendor, name: str) -> Iterator[Mark]:
