@@ -48,25 +48,6 @@ def test_folder_of_namespaces(tmp_path: Path) -> None:
     assert set(namespaces.known) == {"one", "two"}
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("metadata: {}\n", r":3: metadata.name: a Namespace without a name"),
-        ("metadata: {name: x, labels: {a: 1}}\n", r":3: metadata.labels.a: text is expected here"),
-        ("metadata: {name: x, annotations: [a]}\n", r":3: metadata.annotations: "),
-        ("metadata: [", "not YAML"),
-        ("metadata: {name: x}\n---\nkind: Namespace\n", "apiVersion"),
-    ],
-)
-def test_mistakes_are_reported_with_their_file(tmp_path: Path, text: str, message: str) -> None:
-    """A document that says Namespace and is none stops the start."""
-    path = tmp_path / "file.yaml"
-    path.write_text(f"apiVersion: v1\nkind: Namespace\n{text}")
-    with pytest.raises(Failure, match=message) as caught:
-        load_namespaces(path, INJECT)
-    assert str(path) in str(caught.value)
-
-
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"])
 def test_file_that_cannot_be_read(tmp_path: Path, content: bytes | None) -> None:
     """A missing file, or one that is no text, is named."""

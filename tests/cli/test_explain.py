@@ -1,7 +1,6 @@
 """``explain``: what becomes of manifests and why, and what keys mean, for people."""
 
 import json
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -56,22 +55,6 @@ def test_nothing_in_a_manifest_commands_the_terminal(run: Run) -> None:
     output = run("explain", "-f", "-", stdin=pod, color=True).stdout
     assert "\x1b[2J" not in output
     assert "\x07" not in output
-
-
-@pytest.mark.parametrize(
-    "values, file, why",
-    [
-        ("hami", "04-iluvatar", "the keys stay: HAMi serves them, too"),
-        ("several", "22-mig-slice", "the keys stay: the setting `served`"),
-        ("hami", "02-sizes-given", ""),
-    ],
-)
-def test_why_keys_stay_beside_a_target(run: Run, values: str, file: str, why: str) -> None:
-    """Where nothing is written, for the target is another vendor; without a word if they are those of the target."""
-    policy = str(ROOT / f"examples/values/{values}.yaml")
-    output = run("explain", "-f", str(ROOT / f"examples/pods/{file}.yaml"), "--values", policy).stdout
-    [written] = re.findall(r"^    written   nothing *(.*)$", output, re.MULTILINE)
-    assert written == why
 
 
 def test_our_own_labels_and_annotations(run: Run) -> None:

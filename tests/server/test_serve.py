@@ -17,7 +17,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.certs.made import root, rsa_leaf
-from tests.cluster.test_access import write_kubeconfig
 from tests.server.harness import connected, pod, request, review
 from tests.server.process import Process, started
 from tests.waiting import until_told
@@ -40,90 +39,6 @@ def test_help_names_every_endpoint() -> None:
     output = CliRunner().invoke(main, ["serve", "--help"]).output
     for text in ("/mutate", "/healthz", "/readyz", "/metrics", "SIGTERM", "VGPU_WEBHOOK_STATE_DIR"):
         assert text in output
-
-
-def test_way_to_the_webhook_has_to_be_known() -> None:
-    """Outside a pod there is no Service to guess."""
-    result = run()
-    assert result.exit_code == 1
-    assert "add --url" in result.stderr
-
-
-@pytest.mark.parametrize("text", ["8443", "x:", "x:port", "x:65536", "x:-1", "", "x:8443x"])
-def test_no_endpoint(text: str) -> None:
-    """An endpoint needs a port."""
-    result = run("--listen", text)
-    assert "ADDR:PORT" in result.stderr
-    assert result.exit_code != 0
-
-
-def test_file_that_is_missing(tmp_path: Path) -> None:
-    """A settings file that isn't there is named."""
-    missing = tmp_path / "missing.yaml"
-    for option in ("--settings", "--mappings", "--namespaces"):
-        result = run("--standalone", "--state-dir", str(tmp_path / "state"), option, str(missing))
-        assert result.exit_code == 1
-        assert re.search(r"^error: .*missing\.yaml", result.stderr)
-
-
-def test_mapping_with_a_mistake(tmp_path: Path) -> None:
-    """It is reported with its file, and nothing is served."""
-    (tmp_path / "acme.yaml").write_text("vendor: acme\nfamly: x\n")
-    result = run("--standalone", "--state-dir", str(tmp_path / "state"), "--mappings", str(tmp_path))
-    assert result.exit_code == 1
-    assert "acme.yaml" in result.stderr
-    assert "famly" in result.stderr
-
-
-def test_broken_ca(tmp_path: Path) -> None:
-    """A state directory that can't be used is not overwritten."""
-    (tmp_path / "ca.crt").write_text("broken")
-    result = run("--standalone", "--state-dir", str(tmp_path))
-    assert result.exit_code == 1
-    assert result.stderr == "error: the CA has a certificate that is not valid PEM\n"
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (["--state-dir", "a", "--certificate-dir", "b"], "exclude each other"),
-        (["--extra-name", "a b"], "--extra-name a b: must be a DNS name or an IP address"),
-        (["--extra-name", "0.0.0.0"], "must be a DNS name or an IP address"),
-        (["--client-ca-file", "missing.pem"], "--client-ca-file missing.pem: No such file"),
-        (["--client-ca-file", "README.md"], "--client-ca-file README.md: the CAs of clients are not valid PEM"),
-        (["--certificate-dir", "tests"], "the serving certificate is missing: tests must contain tls.crt and tls.key"),
-        (["--inject-ca-from", "a/b"], "--inject-ca-from cannot be used with --standalone"),
-        (["--certificate-days", "0"], "0 is not in the range"),
-    ],
-)
-def test_certificates_that_cannot_be(monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
-    """What cannot be meant, or served, is reported before anything is served."""
-    monkeypatch.chdir(Path(__file__).parents[2])
-    result = run("--standalone", *arguments)
-    assert result.exit_code != 0
-    assert message in result.stderr
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (["--kubeconfig", "{}"], "add --url"),
-        (["--kubeconfig", "{}", "--url", "http://x"], "must be an https URL"),
-        (["--kubeconfig", "{}", "--url", "https://x"], "must be an https URL with the path /mutate"),
-        (["--kubeconfig", "{}", "--url", "https://x/mutate/"], "must be an https URL with the path /mutate"),
-        (["--kubeconfig", "{}", "--url", "https://[::1/mutate"], "must be an https URL with the path /mutate"),
-        (["--kubeconfig", "{}", "--url", "https://x", "--service", "a/b"], "exclude each other"),
-        (["--kubeconfig", "{}", "--url", "https://x", "--settings", "s.yaml"], "--settings cannot be used with"),
-        (["--standalone", "--url", "https://x"], "--url cannot be used with --standalone"),
-        (["--kubeconfig", "/nowhere", "--url", "https://x/mutate"], "/nowhere"),
-    ],
-)
-def test_contradicting_options(tmp_path: Path, arguments: list[str], message: str) -> None:
-    """What cannot be meant is refused before anything is served."""
-    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", "https://127.0.0.1:1", {"token": "x"})
-    result = run(*(argument.format(kubeconfig) for argument in arguments), "--state-dir", str(tmp_path))
-    assert result.exit_code == 1
-    assert message in result.stderr
 
 
 async def answers(server: Process, caller: ssl.SSLContext) -> bool:
@@ -241,14 +156,6 @@ async def test_environment_variables_count(tmp_path: Path) -> None:
             key: value for key, value in answer.json["response"].items() if key == "auditAnnotations"
         }
         assert (await server.logged("review"))["reason"] == "not_opted_in"
-
-
-def test_a_target_that_is_unknown(tmp_path: Path) -> None:
-    """It stops the start."""
-    (tmp_path / "settings.yaml").write_text("target: nobody\n")
-    result = run("--standalone", "--state-dir", str(tmp_path / "state"), "--settings", str(tmp_path / "settings.yaml"))
-    assert result.exit_code == 1
-    assert "nobody" in result.stderr
 
 
 def test_nothing_heavy_is_imported() -> None:
