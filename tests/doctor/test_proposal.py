@@ -1,6 +1,7 @@
 """`check --pre`: the chart's values that fit a cluster, and that the chart takes them."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -9,15 +10,16 @@ import yaml
 
 from deploy.generate.schema import values_schema
 from tests.doctor.scene import INSTALLER, PLUGINS, REFUSED, but, cluster, daemon_set, lease, node, queue
+from tests.naming import naming
+from tests.yaml_text import load_yaml
+from webhook.cluster.client import Object
 from webhook.doctor.proposal import proposed
 from webhook.doctor.result import UnansweredError
 from webhook.mapping.load import load_policy
 
 SCHEMA = json.loads(values_schema())
-MEMORY, COUNT = "nvidia.com/gpu.memory", "nvidia.com/gpu.count"
-SIZED = node("n", "nvidia.com/gpu", labels={MEMORY: "81559", COUNT: "8"})
+LABELS = ("nvidia.com/gpu.memory", "nvidia.com/gpu.count")
 HAMI = queue("hami-scheduler", 5)
-VOLCANO = queue("volcano", 1)
 BUILTIN = load_policy()
 
 
@@ -33,89 +35,21 @@ async def values_for(**facts: Any) -> Any:
     return yaml.safe_load(await text_for(**facts))
 
 
-@pytest.mark.parametrize(
-    "facts, settings",
-    [
-        ({"nodes": [node("n", "nvidia.com/gpu")], "waiting": HAMI}, {"target": "nvidia"}),
-        (
-            {"nodes": [node("n", "nvidia.com/gpu")], "waiting": queue("hami-scheduler", 0, 2)},
-            {"target": "whole", "owners": {"nvidia.com/gpu": "whole"}},
-        ),
-        (
-            {"nodes": [node("a", "nvidia.com/gpu"), node("b", "nvidia.com/mig-1g.10gb")]},
-            {"target": "whole", "owners": {"nvidia.com/gpu": "whole"}, "served": ["mig"]},
-        ),
-        ({"nodes": [node("n", "nvidia.com/mig-3g.40gb")]}, {"served": ["mig"]}),
-        (
-            {
-                "nodes": [
-                    node("a", "nvidia.com/mig-1g.10gb"),
-                    node("b", "nvidia.com/mig-1g.10gb"),
-                    node("c", "nvidia.com/gpu"),
-                ],
-                "waiting": HAMI,
-            },
-            {"target": "nvidia", "served": ["mig"]},
-        ),
-        (
-            {"nodes": [node("a", "volcano.sh/vgpu-number"), node("b", "hygon.com/dcunum")]},
-            {"target": "hygon", "served": ["volcano"]},
-        ),
-        (
-            {
-                "nodes": [node("a", "nvidia.com/gpu"), node("b", "nvidia.com/gpu"), node("c", "hygon.com/dcunum")],
-                "waiting": HAMI,
-            },
-            {"target": "nvidia"},
-        ),
-        ({"nodes": [node("n", "volcano.sh/vgpu-number")]}, {"target": "volcano"}),
-        # The same system and hardware, with other keys.
-        (
-            {"nodes": [node("a", "volcano.sh/vgpu-number"), node("b", "volcano.sh/gpu-memory")], "waiting": VOLCANO},
-            {"target": "volcano", "served": ["volcano-legacy"]},
-        ),
-        # Names of plain device plugins, too, whose sharing system does not run.
-        ({"nodes": [node("n", "amd.com/gpu")]}, {}),
-        (
-            {
-                "nodes": [
-                    node("a", "volcano.sh/vgpu-number"),
-                    node("b", "volcano.sh/vgpu-number"),
-                    node("c", "nvidia.com/gpu"),
-                ],
-                "waiting": HAMI,
-                "leases": [lease("volcano", 9)],
-            },
-            {"target": "volcano", "served": ["nvidia"]},
-        ),
-        ({"nodes": [node("n", "cpu")]}, {}),
-        (
-            {"nodes": [SIZED, node("m", "nvidia.com/gpu", labels={MEMORY: "24576", COUNT: "16"})]},
-            {
-                "target": "whole",
-                "owners": {"nvidia.com/gpu": "whole"},
-                "largestDevice": {"nvidia": "81559Mi"},
-                "largestNode": 16,
-            },
-        ),
-        # Of a node without labels nobody knows what it has.
-        (
-            {"nodes": [SIZED, node("m", "huawei.com/Ascend910B")]},
-            {"target": "ascend", "largestDevice": {"nvidia": "81559Mi"}},
-        ),
-        ({"nodes": [SIZED, node("m", "nvidia.com/gpu")]}, {"target": "whole", "owners": {"nvidia.com/gpu": "whole"}}),
-        (
-            {"nodes": [node("n", "nvidia.com/gpu", labels={MEMORY: "80GB", COUNT: "9" * 10})]},
-            {"target": "whole", "owners": {"nvidia.com/gpu": "whole"}},
-        ),
-    ],
-)
-async def test_systems(facts: dict[str, Any], settings: dict[str, Any]) -> None:
-    """The system of most nodes is the target, others and partitions are served; without one, devices are whole.
+def nodes_of(*given: str | list[str]) -> list[Object]:
+    """Nodes with a resource each, and labels of its memory and count."""
+    each = enumerate([entry] if isinstance(entry, str) else entry for entry in given)
+    return [node(f"n{at}", name, labels=dict(zip(LABELS, said, strict=False)) or None) for at, (name, *said) in each]
 
-    Other hardware of the target's system needs no name.
-    """
-    assert (await values_for(**facts))["settings"] == {"bareDevices": "whole", **settings}
+
+async def test_systems() -> None:
+    """The settings are those of the table."""
+    for rule in load_yaml(Path(__file__).with_name("proposals.yaml").read_text()):
+        for told in rule["clusters"]:
+            with naming(f"{rule['rule']}: {told}"):
+                pods = [pod for name, counts in told.get("pods", {}).items() for pod in queue(name, *counts)]
+                leases = {"leases": [lease(*each) for each in told["leases"].items()]} if "leases" in told else {}
+                values = await values_for(nodes=nodes_of(*told["nodes"]), waiting=pods, **leases)
+                assert values["settings"] == {"bareDevices": "whole", **told["settings"]}
 
 
 @pytest.mark.parametrize(
