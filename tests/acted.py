@@ -70,7 +70,9 @@ def in_vain(
     for act in acts(pod, denial, policy):
         for each in act.pods:
             again = _done(each, denial, policy, decided)
-            if again is not None and (_REMOVED.search(act.text) or _ABOUT_SEVERAL.search(again.message)):
+            if again is None or again.message in denial.message:  # which is told at once
+                continue
+            if _REMOVED.search(act.text) or _ABOUT_SEVERAL.search(again.message):
                 yield act.text, again
 
 

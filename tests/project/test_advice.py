@@ -20,7 +20,7 @@ from tests.depth import few_or_all, partners
 from tests.mapping.vendors import policy as configured
 from tests.naming import each_of, naming
 from tests.yaml_text import load_yaml
-from webhook.admission import Context, Namespace, decide
+from webhook.admission import Context, Decision, Namespace, decide
 from webhook.codes import explanation_of
 from webhook.labels import TARGET, keys_of
 from webhook.mapping.document.problem import MappingError
@@ -122,21 +122,31 @@ COUNTS: Final = sorted(
 TARGETS: Final = sorted(vendor.name for vendor in POLICY.vendors.values() if vendor.target)
 
 
+ABOUT_NAMES: Final = {Reason.NEAR_MISS, Reason.UNKNOWN_KEY, Reason.KEY_IGNORED}
+"""What is told of a name alone: what else its vendor wants beside it comes next."""
+
+
 def not_accepted(pod: Any, context: Context, policy: Policy) -> Iterator[str]:
-    """What the denial of a pod tells people to write, although it would be denied, too."""
+    """What the denial or the warnings of a pod tell people to write, although it would be denied, too."""
     again = partial(denial_of, context=context, policy=policy)
-    denial = again(pod)
-    if denial is not None and denial.reason is not Reason.NEAR_MISS:  # which is about the spelling alone
-        for text, findings in followed(pod, denial, policy, again):
+    decision = decided(pod, context, policy)
+    for told in decision.warnings if decision.denial is None else (decision.denial,):
+        for text, findings in () if told.reason in ABOUT_NAMES else followed(pod, told, policy, again):
             if findings:
-                yield f"{denial.text}: {text}: {findings[0].text}"
-        for text, finding in in_vain(pod, denial, policy, again):
-            yield f"{denial.text}: {text}: {finding.text}"
+                yield f"{told.text}: {text}: {findings[0].text}"
+    if decision.denial is not None and decision.denial.reason not in ABOUT_NAMES:
+        for text, finding in in_vain(pod, decision.denial, policy, again):
+            yield f"{decision.denial.text}: {text}: {finding.text}"
+
+
+def decided(pod: Any, context: Context, policy: Policy) -> Decision:
+    """The decision on a pod."""
+    return decide(decode_pod(json.dumps(pod).encode()), context, policy)
 
 
 def denial_of(pod: Any, context: Context, policy: Policy) -> Finding | None:
     """Why a pod is denied; None if it is not."""
-    return decide(decode_pod(json.dumps(pod).encode()), context, policy).denial
+    return decided(pod, context, policy).denial
 
 
 @each_of("count", COUNTS)

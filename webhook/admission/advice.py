@@ -136,7 +136,7 @@ def _other_keys(intent: Intent, reading: Reading) -> tuple[str | None, Instead]:
                 if found is not None:
                     return found, instead
         for other in others if not present else ():
-            if _expresses(intent, {**container.key_values, other.key_name: other}, reading):
+            if expresses(intent, {**container.key_values, other.key_name: other}, reading):
                 return f"add {spelled_in(container, vendor.keys[other.key_name])}", ()
     return None, ()
 
@@ -148,17 +148,17 @@ def _without(
     container, keys = intent.container, intent.container.vendor.keys
     rest = {name: other for name, other in container.key_values.items() if other is not entry}
     own = any(keys[name].place != "borrowed" for name in rest)  # else it requests in others' keys
-    if own and _expresses(intent, rest, reading):
+    if own and expresses(intent, rest, reading):
         names = with_twin(keys[entry.key_name], entry, container.name)
         twins = [name for name in names if name == entry.key or name in intent.overrides.annotations]
         return f"leave {' and '.join(twins)} out", (tuple((name, None) for name in twins),)
     for other in others:
-        if _expresses(intent, {**rest, other.key_name: other}, reading):
+        if expresses(intent, {**rest, other.key_name: other}, reading):
             return f"write {spelled_in(container, keys[other.key_name])} instead of {entry.key}", ()
     return None, ()
 
 
-def _expresses(intent: Intent, key_values: KeyValues, before: Reading) -> bool:
+def expresses(intent: Intent, key_values: KeyValues, before: Reading) -> bool:
     """Whether the target can express what other keys of the source request, with no more defaults than `before`."""
     container, target = intent.container, intent.target
     own = defaults_for(container.vendor, target, intent.overrides.defaults)

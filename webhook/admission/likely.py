@@ -1,4 +1,4 @@
-"""What is hardly meant: more than a device or node of the cluster has, which settings may deny, or memory of 0.
+"""What is hardly meant: more than a device or node has, which settings may deny, or hardly any memory, or memory of 0.
 
 A count of devices is one of different devices of one node, except where a vendor counts parts: these may lie on one.
 """
@@ -6,9 +6,12 @@ A count of devices is one of different devices of one node, except where a vendo
 from fractions import Fraction
 from typing import Final
 
+from msgspec.structs import replace
+
+from webhook.admission.advice import expresses
 from webhook.admission.collect import ContainerRequest
 from webhook.admission.overrides import SelectedDevice
-from webhook.admission.settled import Settled
+from webhook.admission.settled import Intent, Settled
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -20,12 +23,11 @@ from webhook.reasons import Finding, Reason
 from webhook.request import ALL, UNLIMITED, Request, Size
 
 
-def hardly_meant(settled: Settled, device: SelectedDevice | None, policy: Policy) -> list[Finding]:
+def hardly_meant(settled: Settled, device: SelectedDevice | None, intent: Intent) -> list[Finding]:
     """Report what of a request is hardly meant; `device`: that of which it gets a share, if it is known."""
-    container, target, reading = settled.requested, settled.target, settled.reading
-    request = reading.request
+    container, target, request, policy = settled.requested, settled.target, settled.reading.request, intent.policy
     found = (
-        report_small(container, reading, policy),
+        report_small(settled, device, intent),
         report_devices(container, target, request.devices or 1, policy),
         report_memory(settled, device, policy),
         report_zero(container, request) if container.zero else None,
@@ -82,18 +84,21 @@ def report_zero(container: ContainerRequest, request: Request) -> Finding | None
     return Finding(Reason.KEY_IGNORED, message, container.name, entry.key, entry.text)
 
 
-def report_small(container: ContainerRequest, reading: Reading, policy: Policy) -> Finding | None:
+def report_small(settled: Settled, device: SelectedDevice | None, intent: Intent) -> Finding | None:
     """Report a size that hardly anything can run in: its number was probably meant in another unit."""
+    container, reading, policy = settled.requested, settled.reading, intent.policy
     memory = reading.request.memory
     if "memory" not in reading.specified or not isinstance(memory, Size) or memory.bytes >= policy.smallest_memory:
         return None
     sized = _sized_by(container, reading)
     if sized is None:
         return None
-    _, entry, unit = sized
+    key, entry, unit = sized
     meant, advice = entry.number * GIB, f"the key counts {counted_in(unit)}"
-    if meant <= policy.largest_card:
-        advice = f"write {exact_text(ceil_to(Fraction(meant) / unit, 1))} for {number_text(entry.number)} GiB"
+    number, most = ceil_to(Fraction(meant) / unit, 1), _most(settled, device, policy)[0]
+    key_values = {**container.key_values, key.name: replace(entry, text=exact_text(number), number=number)}
+    if meant <= most and expresses(intent, key_values, reading):
+        advice = f"write {exact_text(number)} for {number_text(entry.number)} GiB"
     message = f"{entry} is only {bytes_text(memory.bytes)} per device: {advice}"
     return Finding(Reason.SIZE_TOO_SMALL, message, container.name, entry.key, entry.text)
 
@@ -107,14 +112,12 @@ def _sized_by(container: ContainerRequest, reading: Reading) -> tuple[Key, KeyVa
 
 def report_memory(settled: Settled, device: SelectedDevice | None, policy: Policy) -> Finding | None:
     """Report more memory per device than the selected one, as its system counts, the largest one, or any that is sold has."""
-    container, reading, family = settled.requested, settled.reading, settled.target.family
-    memory, largest, named = reading.request.memory, policy.largest_devices.get(family), "the largest device"
-    if device is not None and device.memory is not None:
-        memory, largest, named = settled.request.memory, device.memory, f"{device.names} ({device.label})"
-    most = largest or policy.largest_sold[family]
+    container, reading = settled.requested, settled.reading
+    memory = reading.request.memory if device is None or device.memory is None else settled.request.memory
+    most, named = _most(settled, device, policy)
     if not isinstance(memory, Size) or memory.bytes <= most:
         return None
-    has = f"{f'{named} has' if largest else 'none that is sold has more than'} {bytes_text(most)}"
+    has = f"{f'{named} has' if named else 'none that is sold has more than'} {bytes_text(most)}"
     message = f"memory {memory} per device: {has}"
     sized = _sized_by(container, reading) if memory == reading.request.memory else None
     if sized is not None:
@@ -122,6 +125,15 @@ def report_memory(settled: Settled, device: SelectedDevice | None, policy: Polic
         sizes = sizes_meant(key, entry, memory.bytes, most)
         meant = [each for each in sizes if each[1] * unit >= policy.smallest_memory]
         message = f"{oversized(key, entry, memory, has, meant)}{f'; {has}' if meant else ''}"
-    if largest is not None:
+    if named:
         raise container.deny(Reason.TOO_LARGE, message)
     return Finding(Reason.IMPROBABLE, message, container.name)
+
+
+def _most(settled: Settled, device: SelectedDevice | None, policy: Policy) -> tuple[int, str]:
+    """The bytes of the device of which it may get a share, and its name; empty if only what is sold is known."""
+    if device is not None and device.memory is not None:
+        return device.memory, f"{device.names} ({device.label})"
+    family = settled.target.family
+    largest = policy.largest_devices.get(family)
+    return (policy.largest_sold[family], "") if largest is None else (largest, "the largest device")

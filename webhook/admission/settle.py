@@ -315,7 +315,7 @@ def _settled(intent: Intent, namespace: _Namespace) -> Settled:
     reading = read(source, container.key_values, defaults, policy.largest_card, container.name, home=intent.home)
     settled = _kept(intent, reading) if intent.home else translated(intent, reading)
     device = device_for(target, intent.overrides.selected, policy)
-    settled.findings += hardly_meant(settled, device, policy)
+    settled.findings += hardly_meant(settled, device, intent)
     for dimension in reading.passed_over:
         why = f"no key for it can be added to {container.shown}"
         settled.findings.insert(0, not_applied(container, dimension, defaults[dimension], why))
