@@ -66,7 +66,7 @@ def decided(pod: Any, folder: Path) -> Decision:
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_case(folder: Path, *, update_golden: bool) -> None:
     """What `vgpu-webhook test` says of it: the pod is stored as expected, with exactly these keys, and this is reported."""
-    assert judged_case(folder, BUILT_IN, update=update_golden) == ()
+    assert judged_case(folder, BUILT_IN, update=update_golden) == (), "--update-golden records it"
 
 
 def test_cases_hold_what_always_holds() -> None:

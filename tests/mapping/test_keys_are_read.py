@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 import pytest
 from pydantic import BaseModel
@@ -57,6 +58,12 @@ def test_every_key_of_the_schema_is_read(module: ModuleType) -> None:
     assert len(of_models) > 10
     unread = {path for path, name in of_models.items() if name not in read | BEFORE}
     assert unread <= ALIKE | FOR_PEOPLE
+
+
+def test_every_selection_is_read() -> None:
+    """By some key of a claim, or else without any."""
+    (read, _) = map(get_args, get_args(keys.Key.model_fields["selects"].annotation))
+    assert {name.removeprefix("not_") for name in schema.Selects.model_fields} == set(read)
 
 
 @pytest.mark.parametrize("module", [shim, vendor], ids=["shim", "vendor"])

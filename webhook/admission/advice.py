@@ -1,6 +1,6 @@
 """What to write instead: told with a denial, or a warning about a default, once that is certain.
 
-Whatever is advised has been tried: the target can express it.
+Whatever is advised has been tried: the target can express it. Of single numbers tell `requests.denials` and `likely`.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -24,14 +24,14 @@ from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, exceeded,
 from webhook.admission.guard import guard_pod
 from webhook.admission.hide import hide_devices, show_devices
 from webhook.admission.overrides import overrides_of
-from webhook.admission.placement import drop_references, place_pod, report_belongings
+from webhook.admission.placement import drop_references, place_pod, report_belongings, report_hints
 from webhook.admission.resolve import resolve
 from webhook.admission.shim import inject_shim, keep_environment
 from webhook.admission.status import most_done, status_of, summary_of
 from webhook.admission.survey import NOTHING_FOUND, Survey, all_at_once, idle_counts, survey, unread_keys
 from webhook.admission.together import PodResult
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Vendor, system_names
+from webhook.mapping.model.vendor import Vendor
 from webhook.patch import Slot
 from webhook.pod import Pod
 from webhook.reasons import Denied, Finding, Reason, ReasonKind
@@ -39,9 +39,6 @@ from webhook.text import shown
 
 MAX_AUDITED: Final = 16 * 1024
 """The most characters of a status in the audit log: container names are not validated before admission."""
-
-MAX_HINTS: Final = 64
-"""The most annotations of a pod that are reported as hints; all vendors together know fewer."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -238,7 +235,7 @@ def _apply(plan: Plan, resolution: PodResult) -> None:
     inject_shim(plan)
     keep_environment(plan, resolution)
     if plan.pod.metadata.annotations:
-        _report_hints(plan)
+        report_hints(plan)
 
 
 def _write(plan: Plan, resolution: PodResult) -> None:
@@ -253,31 +250,6 @@ def _write(plan: Plan, resolution: PodResult) -> None:
                 texts.pop(key, None)
             else:
                 texts[key] = text
-
-
-def _report_hints(plan: Plan) -> None:
-    """Report hints for the source's scheduler, which have no effect with another target and are left unchanged."""
-    moves = [(each.source, each.vendor) for each in plan.allocations if each.vendor is not each.source]
-    if not moves:
-        return
-    hints = sorted(plan.policy.marks.hints.among(plan.pod.metadata.annotations or {}))[:MAX_HINTS]
-    for source, target in {(source.name, target.name): (source, target) for source, target in moves}.values():
-        source_system, target_system = system_names(source, target)
-        for key in hints:
-            if _lost_hint(key, source, target, plan.policy):
-                message = (
-                    f"annotation {key} is a hint for {source_system} and has no effect with {target_system}: remove it"
-                )
-                plan.findings.append(Finding(Reason.HINT_NOT_CARRIED, message, field=key))
-
-
-def _lost_hint(key: str, source: Vendor, target: Vendor, policy: Policy) -> bool:
-    """Whether a hint is for the source alone, and neither was translated with the request nor selects devices of a claim."""
-    if not source.owned.hint(key) or target.owned.hint(key):
-        return False
-    selects = {name: kind.removeprefix("not_") for kind, name in source.selects}.get(key)
-    selected = any(each.selects == selects for each in target.keys.values() if each.selects)
-    return not selected and all(owner.vendor != source.name for owner in policy.annotations.owners(key))
 
 
 def denied(denial: Finding, findings: tuple[Finding, ...] = (), vendors: tuple[str, ...] = ()) -> Decision:

@@ -344,6 +344,35 @@ _AWAY: Final = {"NotIn", "DoesNotExist"}
 """Operators that keep a pod away from the source's nodes, as it should be after a translation."""
 
 
+MAX_HINTS: Final = 64
+"""The most annotations of a pod that are reported as hints; all vendors together know fewer."""
+
+
+def report_hints(plan: Plan) -> None:
+    """Report hints for the source's scheduler, which have no effect with another target and are left unchanged."""
+    moves = [(each.source, each.vendor) for each in plan.allocations if each.vendor is not each.source]
+    if not moves:
+        return
+    hints = sorted(plan.policy.marks.hints.among(plan.pod.metadata.annotations or {}))[:MAX_HINTS]
+    for source, target in {(source.name, target.name): (source, target) for source, target in moves}.values():
+        source_system, target_system = system_names(source, target)
+        for key in hints:
+            if _lost_hint(key, source, target, plan.policy):
+                message = (
+                    f"annotation {key} is a hint for {source_system} and has no effect with {target_system}: remove it"
+                )
+                plan.findings.append(Finding(Reason.HINT_NOT_CARRIED, message, field=key))
+
+
+def _lost_hint(key: str, source: Vendor, target: Vendor, policy: Policy) -> bool:
+    """Whether a hint is for the source alone, and neither was translated with the request nor selects devices of a claim."""
+    if not source.owned.hint(key) or target.owned.hint(key):
+        return False
+    selects = {name: kind.removeprefix("not_") for kind, name in source.selects}.get(key)
+    selected = any(each.selects == selects for each in target.keys.values() if each.selects)
+    return not selected and all(owner.vendor != source.name for owner in policy.annotations.owners(key))
+
+
 def report_belongings(plan: Plan) -> None:
     """Report, in one warning, what a translated pod keeps though only the systems of its sources know it."""
     translated = [allocation for allocation in plan.allocations if allocation.vendor is not allocation.source]

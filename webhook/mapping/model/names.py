@@ -175,11 +175,11 @@ def read_keys(vendors: Iterable[Vendor], others: Iterable[str], near: Nearness) 
     # Resource names, too: one as a label is reported.
     read = {template.glob for vendor in vendors for key in vendor.keys.values() for template in key.templates}
     placed = (name for vendor in vendors for written in vendor.place.written.values() for name in written)
-    marks = {Template(key).glob for vendor in vendors for key in _marks(vendor)}
+    marks = {Template(key).glob for vendor in vendors for key in _further(vendor)}
     return ReadKeys(NameSet.of({*read, *placed, *others}), NameSet.of(marks), near)
 
 
-def _marks(vendor: Vendor) -> Iterator[str]:
+def _further(vendor: Vendor) -> Iterator[str]:
     """Yield the keys that schedulers write, hints for these, guarded keys, and reported ones of other systems."""
     yield from (*vendor.marks, *vendor.all_hints)
     yield from (name.partition("=")[0] for name in (*vendor.owned.belongs.exact, *vendor.owned.belongs.globs))

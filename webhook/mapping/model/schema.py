@@ -242,7 +242,7 @@ class NodeLabels(Strict):
 
 
 class Selects(Strict):
-    """Annotations by which a pod selects the devices of all its containers: lists with commas. They are hints, too."""
+    """Hints by which a pod selects the devices of all its containers: lists with commas; `not_`: of those it does not want."""
 
     model: LabelKey | None = told("parts of names of models, in any case, one of which the device has")
     not_model: LabelKey | None = told("likewise, none of which it has")

@@ -156,8 +156,8 @@ class Vendor(Strict):
     owned_by: list[Long] = told("the users (service accounts) that may write them", [], max_length=SOME)
     hints: list[KeyText] = told("annotations that a translation makes void, with a warning", [], max_length=MANY)
     selects: schema.Selects = told(
-        "annotations that a target with claims obeys, if it has keys with `selects`",
-        schema.Selects.model_construct(model=None, not_model=None, uuid=None, not_uuid=None),
+        "hints by which a pod selects devices: they go into claims whose keys have `selects`",
+        schema.Selects(),
     )
     belongs: list[Belonging] = told(
         "names of this system alone, or `key=value` of its nodes, that a translation reports", [], max_length=SOME
