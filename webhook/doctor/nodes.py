@@ -301,7 +301,7 @@ def _paths(shims: Iterable[Shim]) -> set[str]:
 
 def _is_named(plugin: Item, injecting: Iterable[Shim]) -> bool:
     """Whether a mapping names it as a device plugin that mounts the same library."""
-    return any(shim.mounted_by is not None and shim.mounted_by in plugin.labels.items() for shim in injecting)
+    return not {*map("=".join, plugin.labels.items())}.isdisjoint(each.mounted_by for each in injecting)
 
 
 def _brings_libraries(plugin: Item, ours: Collection[str]) -> bool:

@@ -48,7 +48,7 @@ def nearest_known(name: str, known: Iterable[str], aliases: Iterable[str] = ()) 
     names = sorted(known)
     near = difflib.get_close_matches(name[:64], sorted({*names, *aliases}), n=1)
     near = near or [each for each in names if len(name) >= _BEGINNING and each.startswith(name)][:1]
-    return f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}"
+    return f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}" if names else "there are none"
 
 
 class MappingError(Exception):
@@ -65,23 +65,32 @@ class Problems:
 
     found: list[Problem] = field(default_factory=list)
     path: FieldPath = ()
+    source: str = ""
 
     def at(self, *path: str | int) -> "Problems":
         """Return what collects those of a part of this part."""
-        return Problems(self.found, (*self.path, *path))
+        return Problems(self.found, (*self.path, *path), self.source)
 
-    def add(self, path: FieldPath, message: str, hint: str | None = None) -> None:
+    def of(self, source: str) -> "Problems":
+        """Return what collects those of a document."""
+        return Problems(self.found, (), source)
+
+    def add(self, path: FieldPath | str, message: str, hint: str | None = None) -> None:
         """Add a problem of what is at a path in the part."""
-        self.found.append(Problem(message, (*self.path, *path), hint))
+        part = (path,) if isinstance(path, str) else path
+        self.found.append(Problem(message, (*self.path, *part), hint, self.source))
 
     def when(self, wrong: object, path: FieldPath | str, message: str, hint: str | None = None) -> None:
         """Add a problem if something is wrong."""
         if wrong:
-            self.add((path,) if isinstance(path, str) else path, message, hint)
+            self.add(path, message, hint)
 
-    def unknown(self, path: FieldPath, kind: str, name: str, known: Collection[str]) -> None:
+    def unknown(
+        self, path: FieldPath | str, kind: str, name: str, known: Collection[str], aliases: Iterable[str] = ()
+    ) -> None:
         """Add a problem if none of these has the name."""
-        self.when(name not in known, path, f"no {kind} is called {name!r}", f"{kind}s are {', '.join(known)}")
+        if name not in known:
+            self.add(path, f"no {kind} is called {name!r}", nearest_known(name, known, aliases))
 
     def parsed(self, path: FieldPath, written: Any, parse: Callable[[Any], T]) -> T | None:
         """Parse what is written; None if that is nothing, or no such value."""

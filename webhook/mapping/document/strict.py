@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, model_validator
 from pydantic.alias_generators import to_camel
@@ -119,48 +119,35 @@ SizeUnit: TypeAlias = Annotated[Short, read_by(partial(parse_unit_of, sized=True
 ShareUnit: TypeAlias = Annotated[Short, read_by(partial(parse_unit_of, sized=False))]
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """The least and the greatest amount of devices of a name, and how it is written."""
+class Range(NamedTuple):
+    """The least and the greatest amount of devices of a name."""
 
-    least: Memory | None
-    most: Memory | None
-    written: Any
-
-    def __str__(self) -> str:
-        return f"[{', '.join(map(str, self.written))}]" if isinstance(self.written, list) else str(self.written)
-
-    @classmethod
-    def of_memory(cls, written: Any) -> "Range":
-        """Parse memory, or two sizes."""
-        amounts = list(map(parse_memory, written if isinstance(written, list) else [written]))
-        found = cls(amounts[0], amounts[-1], written)
-        if None not in amounts and ordered(amounts) is None:
-            raise refused(f"cannot be compared: {found}", "write [least, most] as two sizes")
-        if None not in amounts and ordered(amounts) != amounts:
-            raise refused("the larger size is first", "write [least, most]")
-        return found
-
-    @classmethod
-    def of_cores(cls, written: Any) -> "Range":
-        """Parse cores."""
-        amount = parse_cores(written)
-        return cls(amount, amount, written)
+    least: Memory | None = None
+    most: Memory | None = None
 
 
-def ordered(amounts: Sequence[Memory | None]) -> list[Memory] | None:
+def _memory_range(written: Any) -> Range:
+    amounts = list(map(parse_memory, written if isinstance(written, list) else [written]))
+    if None not in amounts and ordered(amounts) != amounts:
+        raise refused("is not the least and the greatest size", "write [least, most] as two sizes")
+    return Range(amounts[0], amounts[-1])
+
+
+def _cores_range(written: Any) -> Range:
+    return Range(parse_cores(written), parse_cores(written))
+
+
+def ordered(amounts: Sequence[Memory | None]) -> list[Memory | None] | None:
     """Sort amounts of one kind; None if they cannot be compared."""
-    if len(set(amounts)) == 1 and amounts[0] is not None:
-        return [amounts[0]] * len(amounts)
-    sizes = [amount for amount in amounts if isinstance(amount, Size)]
-    if len(sizes) == len(amounts):
-        return [*sorted(sizes, key=lambda size: size.bytes)]
-    percentages = [amount for amount in amounts if isinstance(amount, Percent)]
-    return [*sorted(percentages, key=lambda part: part.value)] if len(percentages) == len(amounts) else None
+
+    def number(amount: Memory | None) -> Number:
+        return amount.bytes if isinstance(amount, Size) else amount.value if isinstance(amount, Percent) else 0
+
+    return sorted(amounts, key=number) if len(set(map(type, amounts))) == 1 else None
 
 
-MemoryRange: TypeAlias = Annotated[Range, Parsed(DeviceAmount, Range.of_memory)]
-CoresRange: TypeAlias = Annotated[Range, Parsed(Amount, Range.of_cores)]
+MemoryRange: TypeAlias = Annotated[Range, Parsed(DeviceAmount, _memory_range)]
+CoresRange: TypeAlias = Annotated[Range, Parsed(Amount, _cores_range)]
 ExactName: TypeAlias = Annotated[str, Field(max_length=MAX_KEY, pattern=r"^[^*{}]+$")]
 ExactNames: TypeAlias = ExactName | Annotated[list[ExactName], Field(min_length=1, max_length=FEW)]
 """One name or several, without ``*`` and variables."""

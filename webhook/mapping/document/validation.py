@@ -6,7 +6,6 @@ document replaces the built-in one; with a new name it must not use the same res
 """
 
 import copy
-import difflib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -144,9 +143,7 @@ def _unknown(key: str, known: Sequence[str]) -> tuple[str, str | None]:
     """What to say of a key that is none, and what to write instead."""
     if key in _RENAMED and _RENAMED[key] in known:
         return f"is called `{_RENAMED[key]}` now", "rename it"
-    close = difflib.get_close_matches(key[:64], known, n=1)
-    hint = _MEANT.format(close[0]) if close else f"known keys are {', '.join(known)}" if known else None
-    return f"unknown key {without_middle(repr(key))}", hint
+    return f"unknown key {without_middle(repr(key))}", nearest_known(key, known) if known else None
 
 
 _TOLD: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], tuple[str, str | None]]]] = {

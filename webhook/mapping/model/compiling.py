@@ -83,17 +83,22 @@ def _derived(vendor: Vendor) -> dict[str, Any]:
     """What follows from the compiled keys, variables and forms."""
     keys = vendor.keys.values()
     by_dimension = {name: tuple(key.name for key in found) for name, found in in_dimensions(keys).items()}
-    rows = [row for variable in vendor.variables.values() for row in variable.rows.values()]
-    derived = any(isinstance(form.devices, Derived) for form in vendor.forms)
-    implied = {"devices": derived, **{name: any(getattr(row, name) for row in rows) for name in ("memory", "cores")}}
     return {
         "by_dimension": by_dimension,
-        "expressed": frozenset(name for name, found in by_dimension.items() if found or implied[name]),
+        "expressed": frozenset(filter(by_dimension.get, by_dimension)) | _implied(vendor),
         "system": vendor.served_by or next((source.system for source in vendor.sources), vendor.name),
         "unreported": frozenset(name for name, key in vendor.keys.items() if key.unreported is not None),
         "annotation_keys": not any(key.of_container and key.place != "borrowed" for key in keys),
         "borrowed": {name.text: key for key in keys if key.place == "borrowed" for name in key.spellings},
     }
+
+
+def _implied(vendor: Vendor) -> set[Dimension]:
+    """The dimensions that forms or rows of names imply."""
+    rows = [row for variable in vendor.variables.values() for row in variable.rows.values()]
+    implied: set[Dimension] = {"devices"} if any(isinstance(form.devices, Derived) for form in vendor.forms) else set()
+    amounts: tuple[Dimension, ...] = ("memory", "cores")
+    return implied.union(name for name in amounts if any(getattr(row, name) for row in rows))
 
 
 def _owned(document: Vendor, problems: Problems) -> Owned:
@@ -140,9 +145,8 @@ def _check_keys(vendor: Vendor, problems: Problems) -> None:
             problems.unknown(("environment", variable), "key", counted, keys)
     amounts = {name for name, key in keys.items() if key.kind == "amount"}
     for key in keys.values():
-        if key.ceiling is not None and key.ceiling.of not in amounts:
-            hint = f"keys are {', '.join(keys)}"
-            problems.add(("keys", key.name, "ceiling", "of"), f"no amount is called {key.ceiling.of!r}", hint)
+        if key.ceiling is not None:
+            problems.unknown(("keys", key.name, "ceiling", "of"), "amount", key.ceiling.of, amounts)
     _check_texts(vendor, problems)
     _check_totals(vendor, problems)
 

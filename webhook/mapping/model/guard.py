@@ -7,7 +7,7 @@ knows the request, ensures that.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
@@ -15,7 +15,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from webhook.mapping.document.problem import Problems, nearest_known
+from webhook.mapping.document.problem import Problems
 from webhook.mapping.document.strict import SOME, KeyText, Long, Name, Strict, Texts, one_of, texts, told
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.document.validation import validated
@@ -270,14 +270,10 @@ def _listed(model: Guard, problems: Problems) -> Sequence[Guard]:
     lists = guard_lists()
     if model.named is None:
         return [model]
-    if model.model_fields_set != {"named"}:
-        hint = "write exceptions as an entry before it: the first entry that catches a key decides"
-        problems.add((), "an entry with `list` has no other keys", hint)
-    elif model.named in lists:
-        return lists[model.named].guard
-    else:
-        problems.add(("list",), f"no list is called {model.named!r}", nearest_known(model.named, lists))
-    return ()
+    hint = "write exceptions as an entry before it: the first entry that catches a key decides"
+    problems.when(model.model_fields_set != {"named"}, (), "an entry with `list` has no other keys", hint)
+    problems.unknown("list", "list", model.named, lists)
+    return lists[model.named].guard if model.named in lists else ()
 
 
 def _check_rule(rule: Guard, shim: Shim | None, problems: Problems) -> None:
@@ -297,64 +293,40 @@ def _check_rule(rule: Guard, shim: Shim | None, problems: Problems) -> None:
     for name in rule.names:
         spelled = pattern.fullmatch(name) is not None and (name == "/" or name.strip("/*"))
         problems.when(not spelled, place, f"{name!r} is not a name or pattern of {what}", hint)
-    if shim is not None and rule.sources is None and place in _OF_SHIM and len(problems.found) == found:
-        _OF_SHIM[place](rule, shim, problems)
+    if shim is not None and rule.sources is None and len(problems.found) == found:
+        _check_shim(rule, shim, problems)
 
 
 def _check_source(rule: Guard, problems: Problems) -> None:
-    if rule.sources is None:
-        return
-    if rule.place not in {"env", "mount"}:
-        message = f"only variables and mounts have a source, not a pod's {rule.place}"
-        problems.add(("from",), message, "write `env`")
-    elif not rule.sources:
-        problems.add(("from",), "names no source", "write `configMapKeyRef`, `secretKeyRef` or `fieldRef`")
-    else:
-        other = any((kind == "hostPath") != (rule.place == "mount") for kind in rule.sources)
-        problems.when(other, "from", "is the source of something else", "write `hostPath` for mounts, and only there")
+    kinds = {"env": {"configMapKeyRef", "secretKeyRef", "fieldRef"}, "mount": {"hostPath"}}.get(rule.place, set())
+    wrong = rule.sources is not None and not (rule.sources and rule.sources.keys() <= kinds)
+    hint = "of `env` write `configMapKeyRef`, `secretKeyRef` or `fieldRef`, of `mount` write `hostPath`"
+    problems.when(wrong, "from", f"is no source of what `{rule.place}` guards", hint)
 
 
-def _check_folders(rule: Guard, shim: Shim, problems: Problems) -> None:
-    volumes = (volume for delivery in shim.deliveries for volume in delivery.volumes)
-    sources = [volume["hostPath"]["path"] for volume in volumes if "hostPath" in volume]
-    for path in sorted(rule.listed.among(sources)):
-        problems.add(("hostPath",), f"the list catches {path}, which the shim itself mounts", "remove it")
-
-
-def _check_mounts(rule: Guard, shim: Shim, problems: Problems) -> None:
-    """The shim's own mount at the file of preloads is let through, as its own values of variables are."""
-    paths = {path for _, path in shim.mounted} - {PRELOAD_FILE}
-    for name, path in ((each, path) for each in rule.names for path in sorted(NameSet.of([each]).among(paths))):
-        hint = "remove it: another mount there is denied anyway"
-        problems.add(("mount",), f"{name} catches {path}, where the shim itself mounts", hint)
-
-
-def _check_variables(rule: Guard, shim: Shim, problems: Problems) -> None:
-    # In these, the shim's part comes before the user's.
+def _check_shim(rule: Guard, shim: Shim, problems: Problems) -> None:
+    """Check that a rule catches nothing of what the shim writes; of its mounts the file of preloads is let through."""
+    volumes = [volume for delivery in shim.deliveries for volume in delivery.volumes if "hostPath" in volume]
     loader = {LD_LIBRARY_PATH, LD_PRELOAD} & shim.names
-    loader |= {KEPT_LIBRARY_PATH} if LD_LIBRARY_PATH in loader else set()
-    for pattern in rule.names:
-        named = NameSet.of([pattern])
-        for name in sorted(named.among(loader)):
-            message = f"{pattern} catches {name}, which the shim writes, followed by the user's value"
-            problems.add(("env",), message, "remove it: the value of the shim comes first anyway")
-        for variable in shim.variables:
-            caught = variable.pattern.replace("*", "0") in named and _catches(rule, variable)
-            message = f"{pattern} catches what the shim itself writes: {variable.name}={variable.template}"
-            problems.when(caught, "env", message, "write `unless: []`, which catches every value but the shim's")
+    written: dict[str, set[str]] = {
+        "hostPath": {volume["hostPath"]["path"] for volume in volumes},
+        "mount": {path for _, path in shim.mounted} - {PRELOAD_FILE},
+        "env": loader | ({KEPT_LIBRARY_PATH} if LD_LIBRARY_PATH in loader else set()),
+    }
+    for name in sorted(rule.listed.among(written.get(rule.place, ()))):
+        hint = "remove it: the shim's comes first, and another mount there is denied anyway"
+        problems.add(rule.place, f"catches {name}, which is the shim's own", hint)
+    for variable in shim.variables:
+        message = f"catches what the shim itself writes: {variable.name}={variable.template}"
+        hint = "write `unless: []`, which catches every value but the shim's"
+        problems.when(_catches(rule, variable), "env", message, hint)
 
 
 def _catches(rule: Guard, variable: ShimVariable) -> bool:
-    """Return whether the shim can write one of the values that the rule lists as lifting."""
+    """Return whether the shim can write one of the values of a variable that the rule lists as lifting."""
+    if rule.place != "env" or variable.pattern.replace("*", "0") not in rule.listed:
+        return False
     lifts = TRUE_LIKE if rule.lifts == "truthy" else rule.lifts
     if lifts is not None:
         return any(map(variable.can_be, lifts))
     return bool(rule.harmless) and variable.template not in (rule.harmless or ())
-
-
-_OF_SHIM: Final[Mapping[GuardPlace, Callable[[Guard, Shim, Problems], None]]] = {
-    "hostPath": _check_folders,
-    "mount": _check_mounts,
-    "env": _check_variables,
-}
-"""By place, the check that a rule does not catch what the shim writes."""

@@ -35,7 +35,6 @@ from webhook.mapping.document.strict import (
     Texts,
     Unit,
     ValuePattern,
-    Whole,
     WrittenNumbers,
     one_of,
     texts,
@@ -185,7 +184,7 @@ class KeyRule(Strict):
     )
     total: bool | None = told("the number is the total of all devices, not per device")
     legal: WrittenNumbers | None = told("legal numbers per device, or legal texts; 0: see `zero`", alias="values")
-    steps: Positive | None = told("written numbers are multiples of this; others may be read", alias="step")
+    step: Positive = told("written numbers are multiples of this; others may be read", 1)
     round: Literal["up", "down"] | None = told("how the vendor rounds other numbers; without it they are denied")
 
 
@@ -262,7 +261,6 @@ class Key(KeyRule):
         values: Numbers | None  # legal numbers per device
         texts: tuple[str, ...]  # legal texts of a text key; none: any
         zero: Literal["none", "unset", "number"] | None  # none: no device; None: a number always
-        step: Number  # written numbers are multiples of it
         variables: frozenset[str]  # of the names, except the container
         per_container: bool  # the name contains that of a container
         of_container: bool  # it is part of one container: of its resources, or of a claim of its own
@@ -335,7 +333,7 @@ class Form(Strict):
     leave: Long | None = told("a container with this form stays unchanged; the reason as a sentence")
     unlimited: Long | None = told("the vendor enforces no limit in this form: a sentence about that for the warning")
     isolated: bool = told("the hardware isolates it: by order alone it becomes a share", default=False)
-    devices: Whole | Derived | None = None
+    devices: Annotated[int, Field(ge=1, le=MOST)] | Derived | None = None
     memory: MemoryAmount | None = None
     cores: CoresAmount | None = None
     unset: Absent = told(default=Absent(), alias="absent")
@@ -376,8 +374,8 @@ def compile_key(name: str, key: Key, variables: Variables, problems: Problems, d
     check_variables(spellings, variables, problems.at(place))
     check_variables(twin, variables, problems.at("requestKey"))
     problems.when(name in DIMENSIONS, (), "a key may not have the name of a dimension", f"call it `{name}-key`")
-    undefined = key.row_of is not None and key.row_of not in variables
-    problems.when(undefined, "rowOf", f"the variable {key.row_of!r} is not defined")
+    if key.row_of is not None:
+        problems.unknown("rowOf", "variable", key.row_of, variables)
     names = {"name": name, "spellings": spellings, "twin": next(iter(twin), None), "templates": (*spellings, *twin)}
     compiled = key.model_copy(update=names | _meaning(key, place, spellings))
     unit, sized = _unit(key, compiled.dimensions, problems)
@@ -399,7 +397,6 @@ def _meaning(key: Key, place: KeyPlace, spellings: tuple[Template, ...]) -> dict
         "dimensions": tuple(written) if isinstance(written, list) else (written,) * (kind == "amount"),
         # An extension may have renamed the resource: then no plain device plugin serves it.
         "plain": tuple(Template(name) for name in texts(key.plain_names) if name in texts(key.resource)),
-        "step": key.steps or 1,
         "texts": _texts(key) if kind == "text" else (),
         "variables": frozenset(used - {CONTAINER}),
         "per_container": CONTAINER in used,
@@ -495,8 +492,10 @@ def check_variables(templates: Iterable[Template], variables: Collection[str], p
         problems.add((), f"the variable {{{variable}}} is not defined", "add it under `variables`")
 
 
-def _override(key: Key, rule: KeyRule, problems: Problems) -> Key:
-    """Compile a key with the changes of one form."""
+def _override(key: Key, rule: KeyRule | None, problems: Problems) -> Key:
+    """Compile a key with the changes of one form, if it has any."""
+    if rule is None:
+        return key
     changes: dict[str, Any] = {name: getattr(rule, name) for name in rule.model_fields_set}
     if "worth" in changes:
         changes["unit"], changes["sized"] = _unit(rule, key.dimensions, problems)
@@ -504,8 +503,6 @@ def _override(key: Key, rule: KeyRule, problems: Problems) -> Key:
         changes["texts"] = _texts(rule)
     elif "legal" in changes:
         changes["values"] = problems.parsed(("values",), rule.legal, parse_numbers)
-    if "steps" in changes:
-        changes["step"] = rule.steps or 1
     return key.model_copy(update=changes)
 
 
@@ -527,15 +524,10 @@ def compile_form(index: int, form: Form, variables: Variables, keys: Mapping[str
     """Compile a form; the rows of the document's variables can define a dimension, too."""
     if isinstance(form.devices, Derived):
         problems.unknown(("devices", "key"), "key", form.devices.key, keys)
-    elif form.devices is not None:
-        problems.when(form.devices < 1, "devices", "less than one device")
     for name in form.rules.keys() - keys.keys():
         problems.unknown(("keys", name), "key", name, keys)
     when = tuple(_condition(name, value, keys, problems.at("when", name)) for name, value in form.conditions.items())
-    overridden = {
-        name: _override(key, form.rules[name], problems.at("keys", name)) if name in form.rules else key
-        for name, key in keys.items()
-    }
+    overridden = {name: _override(key, form.rules.get(name), problems.at("keys", name)) for name, key in keys.items()}
     compiled = form.model_copy(
         update={
             "name": form.title or f"form {index + 1}",
@@ -585,7 +577,7 @@ def _check_no_other_keys(form: Form, keys: Mapping[str, Key], problems: Problems
     if form.deny is not None:
         key, effect, known = ("deny", "denies", {*keys, *VALUES})
     for name in PLACEHOLDER.findall(getattr(form, key)):
-        problems.when(name not in known, key, f"no key is called {name!r}", f"keys are {', '.join(keys)}")
+        problems.unknown(key, "key", name, known)
     others = form.model_fields_set - {"conditions", "deny", "leave"} or None not in {form.deny, form.leave}
     problems.when(others, (), f"a form that {effect} has no other keys", f"keep `when` and `{key}`")
 

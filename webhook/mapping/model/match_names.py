@@ -70,23 +70,9 @@ def known_resources(document: Vendor) -> Iterator[str]:
     yield from (entry.name for entry in advised_names(document) if entry.place == "resource")
 
 
-def _reported(document: Vendor) -> list[AdvisedName]:
-    """The whole names of other systems that are reported."""
-    return [entry for entry in advised_names(document) if entry.report and "*" not in entry.name]
-
-
-def reported_patterns(documents: Iterable[Vendor]) -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Return the patterns of resource names that are reported, each with its advice."""
-    entries = (entry for document in documents for entry in advised_names(document))
-    return tuple((compile_glob(each.name), each.advice) for each in entries if each.report and "*" in each.name)
-
-
-def reported_names(documents: Iterable[Vendor]) -> Mapping[KnownPlace, Mapping[str, str]]:
-    """Return the advice for each whole name that is reported, by its place; of several documents the first counts."""
-    found: dict[KnownPlace, dict[str, str]] = {place: {} for place in PLACES}
-    for entry in (entry for document in documents for entry in _reported(document)):
-        found[entry.place].setdefault(entry.name, entry.advice)
-    return found
+def reported_names(document: Vendor, *, whole: bool) -> list[AdvisedName]:
+    """Return the names of other systems that are reported: whole ones, or patterns of resource names."""
+    return [entry for entry in advised_names(document) if entry.report and whole is ("*" not in entry.name)]
 
 
 class _Found(NamedTuple):
@@ -127,7 +113,7 @@ def _named(document: Vendor, keys: Mapping[str, Key]) -> Iterator[_Found]:
     yield from of_keys
     yield from _prefixes(document, [each for each in of_keys if each.kind == "device"])
     yield from _marks(document)
-    for each in _reported(document):
+    for each in reported_names(document, whole=True):
         path = ("known", each.position, each.place)
         yield _Found("foreign" if each.place == "resource" else "key", each.name, path)
 

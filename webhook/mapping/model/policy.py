@@ -11,16 +11,16 @@ from typing import Any, Final
 
 import re2  # type: ignore[import-untyped]
 
-from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known
+from webhook.mapping.document.problem import FieldPath, MappingError, Problems
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict import Amount
 from webhook.mapping.model.keys import KeyPlace
-from webhook.mapping.model.match_names import Capacity, KnownPlace, reported_names, reported_patterns
-from webhook.mapping.model.names import Names, Owner, ReadKeys, conflicts, index, read_keys
+from webhook.mapping.model.match_names import Capacity, KnownPlace, reported_names
+from webhook.mapping.model.names import Names, Owner, ReadKeys, check_owners, index, read_keys
 from webhook.mapping.model.near_misses import NearMiss, Nearness
 from webhook.mapping.model.shim import ARCH_LABEL, Shim
 from webhook.mapping.model.vendor import BUILT_IN, Owned, Vendor, union
-from webhook.mapping.notation import literal, parse_bytes, parse_card, parse_device
+from webhook.mapping.notation import compile_glob, literal, parse_bytes, parse_card, parse_device
 from webhook.quantity import MIB, bytes_text
 from webhook.request import Size
 
@@ -140,20 +140,7 @@ _OF_PODS: Final[tuple[KeyPlace, ...]] = ("resource", "label", "annotation", "nod
 """Where the keys of a pod are read."""
 
 
-def contradictions(vendors: Mapping[str, Vendor], settings: Settings, names: Mapping[KeyPlace, Names]) -> list[Problem]:
-    """Return every contradiction: a name with two owners, an unknown vendor, a chain of translations, too many names."""
-    return [
-        *_unknown_names(vendors),
-        *_settings_problems(vendors, settings),
-        *conflicts(names["resource"], "resource", vendors),
-        *conflicts(names["annotation"], "annotation", vendors),
-        *_chains(vendors, settings),
-        *_placed_keys(vendors, names),
-        *_capacity_problems(vendors.values()),
-    ]
-
-
-def _placed_keys(vendors: Mapping[str, Vendor], names: Mapping[KeyPlace, Names]) -> Iterator[Problem]:
+def _check_placed_keys(vendors: Mapping[str, Vendor], names: Mapping[KeyPlace, Names], problems: Problems) -> None:
     """Report keys that `place` writes and a vendor reads a request by: a second pass would read another one."""
     for vendor in itertools.filterfalse(attrgetter("inactive"), vendors.values()):
         for place, written in vendor.place.written.items():
@@ -161,18 +148,12 @@ def _placed_keys(vendors: Mapping[str, Vendor], names: Mapping[KeyPlace, Names])
             for key, owner in [(each, owner) for each in written for owner in names[place].owners(each)]:
                 reader = vendors[owner.vendor]
                 compared = any(owner.key_name in form.compared for form in reader.forms)
-                if compared or reader.keys[owner.key_name].kind != "text":
-                    message = f"{key} is the key {owner.key_name!r} of {owner.vendor}, which would then be read"
-                    yield Problem(message, ("place", member, key), "leave it out", vendor.source)
+                wrong = compared or reader.keys[owner.key_name].kind != "text"
+                message = f"{key} is the key {owner.key_name!r} of {owner.vendor}, which would then be read"
+                problems.of(vendor.source).when(wrong, ("place", member, key), message, "leave it out")
 
 
-def _unknown(
-    name: str, path: FieldPath, source: str, known: Iterable[str], *, kind: str = "vendor", aliases: Iterable[str] = ()
-) -> Problem:
-    return Problem(f"no {kind} is called {name!r}", path, nearest_known(name, known, aliases), source)
-
-
-def _unknown_names(vendors: Mapping[str, Vendor]) -> Iterator[Problem]:
+def _check_names(vendors: Mapping[str, Vendor], problems: Problems) -> None:
     """Report vendors that mappings name, and that do not exist, or are not of the kind that is needed."""
     claiming = [name for name, vendor in vendors.items() if vendor.claim is not None]
     for vendor in vendors.values():
@@ -185,60 +166,61 @@ def _unknown_names(vendors: Mapping[str, Vendor]) -> Iterator[Problem]:
             *((name, ("allowedWith", name), others, "other vendor") for name in vendor.allowed_with),
         ]
         for name, path, known, kind in named:
-            if name is not None and name not in known:
-                yield _unknown(name, path, vendor.source, known, kind=kind)
+            if name is not None:
+                problems.of(vendor.source).unknown(path, kind, name, known)
 
 
-def _settings_problems(vendors: Mapping[str, Vendor], settings: Settings) -> Iterator[Problem]:
+def _check_settings(vendors: Mapping[str, Vendor], settings: Settings, problems: Problems) -> None:
     """Report the same of the settings, and vendors that cannot have the part that these give them."""
     named: dict[FieldPath, str] = {} if settings.target is None else {("target",): settings.target}
     named |= {("served", position): name for position, name in enumerate(settings.served)}
     named |= {("owners", key): name for key, name in settings.owners.items()}
+    users, here = index(vendors.values(), "resource"), problems.of(SETTINGS)
     for path, name in named.items():
-        if name not in vendors:
-            yield _unknown(name, path, SETTINGS, vendors, aliases=_names(vendors))
-        elif path[0] == "served" and not vendors[name].target:
-            yield Problem(f"{name} is read only: nothing serves its keys as they are", path, None, SETTINGS)
-        elif path[0] == "owners":
-            key = str(path[1])
-            if name not in map(attrgetter("vendor"), index(vendors.values(), "resource").owners(key)):
-                yield Problem(f"{name} has no key {key}", path, None, SETTINGS)
+        here.unknown(path, "vendor", name, vendors, _names(vendors))
+        if name in vendors and path[0] == "served":
+            message = f"{name} is read only: nothing serves its keys as they are"
+            here.when(not vendors[name].target, path, message)
+        elif name in vendors and path[0] == "owners":
+            own = name in map(attrgetter("vendor"), users.owners(str(path[1])))
+            here.when(not own, path, f"{name} has no key {path[1]}")
 
 
-def _chains(vendors: Mapping[str, Vendor], settings: Settings) -> Iterator[Problem]:
+def _check_chains(vendors: Mapping[str, Vendor], settings: Settings, problems: Problems) -> None:
     """Report targets that are themselves translated: a translated request must be final."""
     home = vendors.get(settings.target or "")
     for vendor in vendors.values():
         target = vendors.get(vendor.translate_to or "")
         if target is None:
             continue
-        if (target is not vendor or not target.target) and (wrong := _no_target(target, "translateTo", vendor.source)):
-            yield wrong
+        here = problems.of(vendor.source)
+        if (target is not vendor or not target.target) and (wrong := _no_target(target, "translateTo")):
+            here.add(("translateTo",), *wrong)
         elif settings.target not in {None, target.name} and target.same_family(home or target):
             message = f"{target.name} would be translated on to {settings.target} by the setting `target`"
-            yield Problem(message, ("translateTo",), f"write `translateTo: {settings.target}`", vendor.source)
-    if home is not None and not (home.target and home.translate_to == home.name):
-        yield from filter(None, [_no_target(home, "target", SETTINGS)])
+            here.add(("translateTo",), message, f"write `translateTo: {settings.target}`")
+    final = home is None or (home.target and home.translate_to == home.name)
+    if home is not None and not final and (wrong := _no_target(home, "target")):
+        problems.of(SETTINGS).add(("target",), *wrong)
 
 
-def _no_target(vendor: Vendor, key: str, source: str) -> Problem | None:
-    """The problem of a vendor that requests cannot be written for, or not for good; else None."""
+def _no_target(vendor: Vendor, key: str) -> tuple[str, str | None] | None:
+    """Why requests cannot be written for a vendor, or not for good, with a hint; else None."""
     if not vendor.target:
-        return Problem(f"{vendor.name} is read only and never written", (key,), None, source)
+        return f"{vendor.name} is read only and never written", None
     if vendor.translate_to is None:
         return None
-    message = f"{vendor.name} is itself translated to {vendor.translate_to}"
-    return Problem(message, (key,), f"write `{key}: {vendor.translate_to}`", source)
+    return f"{vendor.name} is itself translated to {vendor.translate_to}", f"write `{key}: {vendor.translate_to}`"
 
 
-def _capacity_problems(vendors: Iterable[Vendor]) -> Iterator[Problem]:
+def _check_capacity(vendors: Iterable[Vendor], problems: Problems) -> None:
     """Report more names than match conditions can hold, for the documents that come last."""
     capacity = Capacity()
     for vendor in sorted(vendors, key=lambda vendor: vendor.source != BUILT_IN):
         beyond = capacity.take(vendor.lets_through)
         if beyond:
             message = f"with {vendor.name} the names of all documents that let pods through would be {beyond}"
-            yield Problem(message, (), "leave out names, or whole documents", vendor.source)
+            problems.of(vendor.source).add((), message, "leave out names, or whole documents")
 
 
 SETTINGS: Final = "settings"  # the source of problems in the settings, from whatever file
@@ -334,13 +316,17 @@ class Policy:
     @cached_property
     def reported_names(self) -> Mapping[KnownPlace, Mapping[str, str]]:
         """The names of other systems that are reported, with advice, by their place; none that a vendor in force reads."""
-        found, read = reported_names(self.vendors.values()), self.request_keys
-        return {place: {name: names[name] for name in names if name not in read} for place, names in found.items()}
+        found: dict[KnownPlace, dict[str, str]] = {"resource": {}, "label": {}, "annotation": {}}
+        for entry in itertools.chain(*(reported_names(each, whole=True) for each in self.vendors.values())):
+            if entry.name not in self.request_keys:
+                found[entry.place].setdefault(entry.name, entry.advice)
+        return found
 
     @cached_property
     def reported_patterns(self) -> tuple[tuple[re.Pattern[str], str], ...]:
         """Patterns of such resource names, each with its advice."""
-        return reported_patterns(self.vendors.values())
+        found = itertools.chain(*(reported_names(each, whole=False) for each in self.vendors.values()))
+        return tuple((compile_glob(entry.name), entry.advice) for entry in found)
 
     @cached_property
     def searched_keys(self) -> frozenset[str]:
@@ -457,13 +443,21 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
     vendors, disputes = _with_owners(vendors, settings)
     active = [vendor for vendor in vendors.values() if not vendor.inactive]
     read = {place: index(active, place) for place in _OF_PODS}
-    problems = contradictions(vendors, settings, read)
-    sizes = _largest_devices(settings.largest_device, {vendor.family for vendor in vendors.values()}, problems)
-    problems += _beyond_largest(vendors.values(), sizes, by_family=isinstance(settings.largest_device, dict))
+    problems = Problems()
+    _check_names(vendors, problems)
+    _check_settings(vendors, settings, problems)
+    for place in ("resource", "annotation"):
+        check_owners(read[place], place, vendors, problems)
+    _check_chains(vendors, settings, problems)
+    _check_placed_keys(vendors, read, problems)
+    _check_capacity(vendors.values(), problems)
+    here = problems.of(SETTINGS)
+    sizes = _largest_devices(settings.largest_device, {vendor.family for vendor in vendors.values()}, here)
+    _check_defaults(vendors.values(), sizes, here, by_family=isinstance(settings.largest_device, dict))
     largest = max(MOST_MEMORY, *sizes.values(), 0)
-    cards = _sizes_of_cards(settings.cards, largest, problems)
-    if problems:
-        raise MappingError(problems)
+    cards = _sizes_of_cards(settings.cards, largest, here)
+    if problems.found:
+        raise MappingError(problems.found)
     return Policy(
         vendors=vendors,
         names=names,
@@ -517,12 +511,12 @@ def _inactive_names(
     return decided
 
 
-def _sizes_of_cards(cards: Mapping[str, Amount], largest_card: int, problems: list[Problem]) -> dict[str, int]:
+def _sizes_of_cards(cards: Mapping[str, Amount], largest_card: int, problems: Problems) -> dict[str, int]:
     """Return the bytes of each device by its name."""
     sizes = {name: parse_card(written) for name, written in cards.items()}
-    for name in (name for name, size in sizes.items() if size > largest_card):
+    for name, size in sizes.items():
         message = f"{cards[name]} is more than {bytes_text(largest_card)}, which no device has"
-        problems.append(Problem(message, ("cards", name), "write less, or raise `largestDevice`", SETTINGS))
+        problems.when(size > largest_card, ("cards", name), message, "write less, or raise `largestDevice`")
     return sizes
 
 
@@ -536,18 +530,19 @@ def _labels_of_cards(vendors: Iterable[Vendor], settings: Settings) -> dict[str,
 
 
 def _largest_devices(
-    written: Amount | dict[str, Amount] | None, families: Collection[str], problems: list[Problem]
+    written: Amount | dict[str, Amount] | None, families: Collection[str], problems: Problems
 ) -> dict[str, int]:
     """The bytes of the largest device by hardware family; a single size holds for each."""
     if not isinstance(written, dict):
         return {} if written is None else dict.fromkeys(families, parse_device(written))
-    for family in (family for family in written if family not in families):
-        hint = nearest_known(family, families)
-        problems.append(Problem(f"no mapping has the family {family!r}", ("largestDevice", family), hint, SETTINGS))
+    for family in written:
+        problems.unknown(("largestDevice", family), "family", family, families)
     return {family: parse_device(amount) for family, amount in written.items()}
 
 
-def _beyond_largest(vendors: Iterable[Vendor], sizes: Mapping[str, int], *, by_family: bool) -> Iterator[Problem]:
+def _check_defaults(
+    vendors: Iterable[Vendor], sizes: Mapping[str, int], problems: Problems, *, by_family: bool
+) -> None:
     """Report defaults of documents that are more than the largest device: whoever leaves memory out would be denied."""
     for vendor in vendors:
         default, size = vendor.defaults.get("memory"), sizes.get(vendor.family)
@@ -555,4 +550,4 @@ def _beyond_largest(vendors: Iterable[Vendor], sizes: Mapping[str, int], *, by_f
         if size and isinstance(value, Size) and value.bytes > size:
             message = f"the default of {vendor.name} is {value}, more than {bytes_text(size)}"
             path = ("largestDevice", *[vendor.family] * by_family)
-            yield Problem(message, path, "change its `defaults`", SETTINGS)
+            problems.add(path, message, "change its `defaults`")

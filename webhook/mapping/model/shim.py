@@ -213,8 +213,8 @@ class Shim(Strict):
     """The library that enforces the share inside the container, and what makes the loader find it."""
 
     mode: Literal["inject", "plugin"] = told("plugin: the cluster's device plugin mounts it", "inject")
-    plugin: Annotated[Long, like(r"[^=\s]+=[^=\s]+", "a label with its value", "write key=value")] | None = told(
-        "label (key=value) of DaemonSets whose device plugin mounts this library itself", alias="mountedBy"
+    mounted_by: Annotated[Long, like(r"[^=\s]+=[^=\s]+", "a label with its value", "write key=value")] | None = told(
+        "label (key=value) of DaemonSets whose device plugin mounts this library itself"
     )
     limit: Literal["env", "plugin"] | None = told("what sets the limit: variables, or the device plugin")
     forms: list[KeyText] | None = told("only for requests with these forms", max_length=SOME)
@@ -238,7 +238,6 @@ class Shim(Strict):
     env_if_unset: dict[KeyText, Long] = told("variables that only a container's `env` may replace", {}, max_length=SOME)
 
     if TYPE_CHECKING:
-        mounted_by: tuple[str, str] | None  # label of the DaemonSets whose device plugin mounts the library
         deliveries: tuple[Delivery, ...]  # in order of preference
         by_architecture: Mapping[str, tuple[Delivery, ...]]  # the default first; empty if they are alike
         library_path: tuple[str, ...]  # what `LD_LIBRARY_PATH` begins with
@@ -313,9 +312,7 @@ def compile_shim(model: Shim, forms: Collection[str], problems: Problems) -> Shi
         problems.unknown(("forms", index), "form", name, forms)
     deliveries = tuple(_delivery(delivery, model) for delivery in model.delivery)
     by_architecture = {name: tuple(_on(name, each) for each in deliveries) for name in model.architectures}
-    key, _, value = (model.plugin or "").partition("=")
     derived: dict[str, Any] = {
-        "mounted_by": None if model.plugin is None else (key, value),
         "deliveries": next(iter(by_architecture.values()), deliveries),
         "by_architecture": by_architecture,
         "preload": () if model.preloaded is None else tuple(model.preloaded.prefix),
@@ -448,9 +445,7 @@ _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def _check_architectures(model: Shim, problems: Problems) -> None:
     used = any(schema.ARCH in repr(delivery) for delivery in model.delivery)
     message = (
-        f"has no effect: no delivery has {schema.ARCH}"
-        if model.architectures
-        else f"is missing: a delivery has {schema.ARCH}"
+        f"has no effect: no delivery has {schema.ARCH}" if not used else f"is missing: a delivery has {schema.ARCH}"
     )
     problems.when(used != bool(model.architectures), "architectures", message)
 

@@ -1,19 +1,11 @@
 """Compiles the variables of a document: the size of a device for each value, on the models of devices in the cluster."""
 
 from collections.abc import Collection, Mapping
-from typing import Final
 
 from webhook.mapping.document.problem import Problems, nearest_known
 from webhook.mapping.document.strict import Range, ordered, texts
 from webhook.mapping.model.keys import CONTAINER, Row, Variable, Variables
 from webhook.request import Size
-
-_COMPARABLE: Final[Mapping[str, str]] = {
-    "memory": "write sizes for all models, or `all` for all models",
-    "cores": "write percentages for all models, or `unlimited` for all models",
-}
-"""Hints for amounts by model that cannot be compared."""
-_NO_RANGE: Final = Range(None, None, None)
 
 
 def compile_variables(
@@ -121,12 +113,11 @@ def _range(
 ) -> Range:
     """Return the range over the models."""
     if not isinstance(amounts, Mapping):
-        return amounts or _NO_RANGE
-    found = {model: amounts[model] for model in amounts if models is None or model in models}
-    least, most = (ordered([getattr(each, end) for each in found.values()]) for end in ("least", "most"))
+        return amounts or Range()
+    found = [amounts[model] for model in amounts if models is None or model in models]
+    least, most = ordered([each.least for each in found]), ordered([each.most for each in found])
     if least and most:
-        return Range(least[0], most[-1], None)
-    listed = ", ".join(f"{model}: {each}" for model, each in found.items())
-    whole = found and all(each.most is not None for each in found.values())
-    problems.when(whole, key, f"cannot be compared: {listed}", _COMPARABLE[key])
-    return _NO_RANGE
+        return Range(least[0], most[-1])
+    whole, hint = found and all(each.most for each in found), "write sizes or percentages for all, or the same word"
+    problems.when(whole, key, "the amounts of the models cannot be compared", hint)
+    return Range()
