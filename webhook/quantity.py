@@ -82,12 +82,9 @@ def parse_quantity(text: str) -> Number:
     if type(factor) is int and number.isdigit():  # `3k`, `8Gi`
         return _bounded(text, int(number) * factor)
     value = simplest(Fraction(number.removesuffix(".")) * factor)
-    return _bounded(text, value if isinstance(value, int) else _to_billionths(value))
-
-
-def _to_billionths(value: Fraction) -> Number:
-    """Round away from 0."""
-    return ceil_to(value, _NANO) if value > 0 else -ceil_to(-value, _NANO)
+    if not isinstance(value, int):
+        value = ceil_to(value, _NANO) if value > 0 else -ceil_to(-value, _NANO)
+    return _bounded(text, value)
 
 
 def _factor(text: str, exponent: str | None, suffix: str | None) -> Number:

@@ -51,10 +51,8 @@ def parse_default_memory(written: str | int | None) -> Memory | None:
     Raises:
         ValueError: none of these; a bare number is ambiguous, because keys have units of their own.
     """
-    if written is None:
-        return None
-    if written in {"all", 0, "0"}:
-        return ALL if written == "all" else None
+    if written in {None, "all", 0, "0"}:
+        return parse_memory(written)
     text = str(written)
     if not text[-1:].isalpha():
         raise ValueError("a bare number is ambiguous: write a size such as 4Gi, or all")

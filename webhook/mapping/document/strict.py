@@ -191,6 +191,7 @@ def texts(written: Texts | None) -> tuple[str, ...]:
     return (written,) if isinstance(written, str) else tuple(written or ())
 
 
+AllTexts: TypeAlias = Annotated[tuple[str, ...], Parsed(Texts, texts)]
 API_VERSION: Final = "vgpu-webhook.io/v1alpha1"  # the version of mappings and settings, and of documents that name none
 
 

@@ -87,23 +87,19 @@ def parse(text: str, source: str) -> list[Document]:
         MappingError: not YAML, or YAML that could be misread; each problem with its line and what to write instead.
     """
     with problems_of(source):
-        return _parsed(text, source)
-
-
-def _parsed(text: str, source: str) -> list[Document]:
-    reader = Walker(events_of(text), source)
-    try:
-        if len(text.encode()) > MAX_BYTES:
-            raise MappingError([Problem(f"longer than {MAX_BYTES // 1024} KiB", source=source, line=1)])
-        documents = list(reader.read())
-    except UnicodeEncodeError as error:
-        line = text.count("\n", 0, error.start) + 1
-        raise MappingError([*reader.problems, Problem("not Unicode text", source=source, line=line)]) from error
-    except yaml.YAMLError as error:
-        raise MappingError([*reader.problems, syntax_problem(error, text, source)]) from error
-    if reader.problems:
-        raise MappingError(reader.problems)
-    return documents
+        reader, documents = Walker(events_of(text), source), list[Document]()
+        try:
+            if len(text.encode()) > MAX_BYTES:
+                raise MappingError([Problem(f"longer than {MAX_BYTES // 1024} KiB", source=source, line=1)])
+            documents = list(reader.read())
+        except UnicodeEncodeError as error:
+            line = text.count("\n", 0, error.start) + 1
+            reader.problems.append(Problem("not Unicode text", source=source, line=line))
+        except yaml.YAMLError as error:
+            reader.problems.append(syntax_problem(error, text, source))
+        if reader.problems:
+            raise MappingError(reader.problems)
+        return documents
 
 
 class _TooMany(Exception):  # noqa: N818  (not an error: it ends the reading)

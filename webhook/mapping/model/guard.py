@@ -43,14 +43,8 @@ ValueSource: TypeAlias = tuple[str, str]
 """The source of a variable: the kind of its ``valueFrom``, and the name of the object or the path of the field; or of a mount:
 ``hostPath``, and the path on the node."""
 
-_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-TRUE_LIKE: Final = (*_TRUE, "yes", "on")
-"""What Go's ``strconv.ParseBool``, by which device plugins read their switches, accepts as true; and yes and on."""
-
-
-def truthy(value: str) -> bool:
-    """Return whether a switch with this value is on: true for Go's ``strconv.ParseBool``, or yes or on in any case."""
-    return value in _TRUE or value.casefold() in {"yes", "on"}
+_TRUE: Final = ("1", "t", "true", "yes", "on")
+"""What Go's ``strconv.ParseBool``, by which device plugins read their switches, accepts as true; yes and on; in any case."""
 
 
 class Source(Strict):
@@ -123,9 +117,10 @@ class Guard(Strict):
         return written and {kind: re.compile(glob_pattern(name), re.DOTALL) for kind, name in written.items()}
 
     @cached_property
-    def lifting_values(self) -> NameSet:
-        """What lifts, to look a value up in lower case."""
-        return NameSet.of(map(str.casefold, self.lifts or ()))
+    def lifting_values(self) -> NameSet | None:
+        """What lifts, to look a value up in lower case; None if `unless` or `sources` decides."""
+        listed = _TRUE if self.lifts == "truthy" else self.lifts
+        return None if listed is None else NameSet.of(map(str.casefold, listed))
 
     @property
     def exception(self) -> bool:
@@ -139,8 +134,8 @@ class Guard(Strict):
             return source is not None and pattern is not None and pattern.fullmatch(source[1]) is not None
         if value is None:
             return True
-        if self.lifts is not None:
-            return truthy(value) if self.lifts == "truthy" else value.casefold() in self.lifting_values
+        if self.lifting_values is not None:
+            return value.casefold() in self.lifting_values
         return self.harmless is None or value not in self.harmless
 
     @cached_property
@@ -326,7 +321,7 @@ def _catches(rule: Guard, variable: ShimVariable) -> bool:
     """Return whether the shim can write one of the values of a variable that the rule lists as lifting."""
     if rule.place != "env" or variable.pattern.replace("*", "0") not in rule.listed:
         return False
-    lifts = TRUE_LIKE if rule.lifts == "truthy" else rule.lifts
+    lifts = _TRUE if rule.lifts == "truthy" else rule.lifts
     if lifts is not None:
         return any(map(variable.can_be, lifts))
     return bool(rule.harmless) and variable.template not in (rule.harmless or ())

@@ -20,6 +20,7 @@ from webhook.mapping.document.strict import (
     MANY,
     MOST,
     SOME,
+    AllTexts,
     CoresAmount,
     CoresRange,
     ExactNames,
@@ -50,6 +51,7 @@ PLACEHOLDER: Final = re.compile(r"\{([a-z0-9-]+)\}")
 VALUES: Final = frozenset({"value", "below", "above"})
 """Placeholders of ``deny`` beside keys: the requested number, and the nearest ones that another form accepts."""
 
+VARIABLE_NAME: Final = ("a name of a variable", "write letters, digits and `-`; `container` is that of a container")
 _CONTAINER_NAME: Final = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 VARIABLE: Final = re.compile(r"\{([^{}]*)\}")  # in a name
 _ATTRIBUTE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
@@ -94,18 +96,16 @@ class Variable(Strict):
         "pattern of names that may exist: read, with a warning that no known device has them"
     )
     possible: ValuePattern | None = told("pattern of names that a configuration may add: these are no near misses")
-    writable: Texts | None = told(
-        "the values that may be written; if no key contains the variable, one: the row of all", alias="write"
+    write: AllTexts = told("the values that may be written; if no key contains the variable, one: the row of all", ())
+    models: AllTexts = told(
+        "models of the cluster's devices, as in the rows; without it any model is possible", (), alias="model"
     )
-    model: Texts | None = told("models of the cluster's devices, as in the rows; without it any model is possible")
     why: Long | None = told("why `write` has to be configured, if no key contains the variable")
 
     if TYPE_CHECKING:
         name: str
         rows: Mapping[str, Row]  # by value, for those that the models of the cluster have
-        write: tuple[str, ...]  # the values that may be written
         everywhere: bool  # the variable is in no name: every device has the size that `write` names
-        models: tuple[str, ...]  # the models of the cluster's devices; empty if not configured
         of_other_models: Mapping[str, tuple[str, ...]]  # values that none of these has, with the models that have them
 
     @cached_property
@@ -122,7 +122,7 @@ class Variable(Strict):
 
 Variables: TypeAlias = Mapping[str, Variable]
 _NONE: Final = Variable()
-_CONTAINER: Final = Variable(others=_CONTAINER_NAME)
+_CONTAINER: Final = Variable(values=_CONTAINER_NAME)
 
 
 @dataclass(frozen=True)

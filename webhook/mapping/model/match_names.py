@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib import resources
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -158,17 +158,12 @@ def spelled(template: Template, variables: Variables) -> Iterator[str]:
 _Wrong: TypeAlias = Iterator[tuple[str, str | None]]  # what is wrong with a name, and a hint
 
 
-def _resource_problems(name: str) -> _Wrong:
-    if "/" not in name:
-        yield f"{name!r} has no domain, like the resources of every pod", "write `example.com/name`"
-    else:
-        yield from _domain_problems(name)
-
-
-def _foreign_problems(name: str) -> _Wrong:
+def _resource_problems(name: str, *, foreign: bool = False) -> _Wrong:
     """A whole name of another system may be below any domain, even Kubernetes' own."""
     if "/" not in name:
-        yield from _resource_problems(name)
+        yield f"{name!r} has no domain, like the resources of every pod", "write `example.com/name`"
+    elif not foreign:
+        yield from _domain_problems(name)
     elif name in _ordinary()["resources"]:
         yield f"{name} would hold back pods without a GPU", "leave it out"
 
@@ -214,7 +209,7 @@ def _domain_problems(name: str) -> _Wrong:
 
 _CHECKS: Final[Mapping[str, Callable[[str], _Wrong]]] = {
     "device": _resource_problems,
-    "foreign": _foreign_problems,
+    "foreign": partial(_resource_problems, foreign=True),
     "prefix": _prefix_problems,
     "key": _key_problems,
 }

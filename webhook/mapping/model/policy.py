@@ -63,9 +63,13 @@ class Memo(dict[Hashable, Any]):
             return
         if self.size + size > MAX_BYTES:
             self.clear()
-            self.size = 0
         self[key] = result
         self.size += size
+
+    def clear(self) -> None:
+        """Drop all results."""
+        super().clear()
+        self.size = 0
 
 
 MAX_MEMORY: Final = 32 * MIB  # bytes that RE2 may use: enough for ten thousand names

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 
 from webhook.mapping.document.problem import Problems, nearest_known
-from webhook.mapping.document.strict import Range, ordered, texts
-from webhook.mapping.model.keys import CONTAINER, Row, Variable, Variables
+from webhook.mapping.document.strict import Range, ordered
+from webhook.mapping.model.keys import Row, Variable, Variables
 from webhook.request import Size
 
 
@@ -17,24 +17,21 @@ def compile_variables(
 ) -> dict[str, Variable]:
     """Compile the variable parts of names, with their rows."""
     empty = {name for name, variable in variables.items() if variable.values is None and variable.table is None}
-    known = sorted(({*variables} - empty) | set(filter(None, keys)))
+    known = ({*variables} - empty) | set(filter(None, keys))
     compiled: dict[str, Variable] = {}
     for name, variable in variables.items():
-        here = problems.at("variables", name)
+        here, everywhere = problems.at("variables", name), variable.table is not None and name not in keys
         if name in empty:
-            others = [each for each in known if each != name]
+            others = known - {name}
             here.add((), "needs `values` or `rows`", nearest_known(name, others) if others else None)
-        elif name == CONTAINER:
-            here.add((), f"{{{name}}} is reserved for the name of a container", "choose another name")
-        else:
-            compiled[name] = _compiled(name, variable, here, everywhere=variable.table is not None and name not in keys)
-            if compiled[name].everywhere:
-                _check_row_of_all(compiled[name], variables, here)
-            elif name not in keys and name in own:
-                # Nothing is written with it, and only marks are read with it.
-                path, message = () if variable.writable is None else ("write",), f"no key contains {{{name}}}"
-                wrong, hint = path or name not in marks, "add it to a key, or remove it"
-                here.when(wrong, path, f"has no effect: {message}", hint)
+            continue
+        compiled[name] = _compiled(variable, here).model_copy(update={"name": name, "everywhere": everywhere})
+        if everywhere:
+            _check_row_of_all(compiled[name], variables, here)
+        elif name in own and name not in keys and (variable.write or name not in marks):
+            # Nothing is written with it, and only marks are read with it.
+            path, hint = ("write",) if variable.write else (), "add it to a key, or remove it"
+            here.add(path, f"has no effect: no key contains {{{name}}}", hint)
     return compiled
 
 
@@ -48,40 +45,22 @@ def _check_row_of_all(variable: Variable, variables: Variables, problems: Proble
     problems.when(variable.write[1:], "write", message, "keep one of them")
 
 
-def _compiled(name: str, variable: Variable, problems: Problems, *, everywhere: bool) -> Variable:
-    models, table, chosen = _models(variable, problems), variable.table or {}, texts(variable.model)
+def _compiled(variable: Variable, problems: Problems) -> Variable:
+    table = variable.table or {}
+    known = sorted({model for row in table.values() for model in _models_of(row)})
+    for model in variable.models:
+        # None is offered as the likely one: one that reads alike is another device.
+        hint = f"known are {', '.join(known)}" if known else "remove it: no row has amounts by model"
+        problems.when(model not in known, "model", f"no row knows the model {model!r}", hint)
+    models = frozenset(variable.models).intersection(known)
     rows = {key: _row(row, models, problems.at("rows", key)) for key, row in table.items()}
     available = {key: row for key, row in rows.items() if row is not None}
-    _check_written(variable, available, problems)
+    choices, on = variable.listed if variable.table is None else [*available], " or ".join(models)
+    for value in variable.write if choices or variable.table else ():
+        message, hint = f"{value!r} is no value{on and f' on {on}'}", f"available are {', '.join(choices)}"
+        problems.when(value not in choices, "write", message, hint)
     others = {key: _models_of(row) for key, row in table.items() if key not in available}
-    names = {"name": name, "write": texts(variable.writable), "everywhere": everywhere, "models": chosen}
-    return variable.model_copy(update={**names, "rows": available, "of_other_models": others})
-
-
-def _models(variable: Variable, problems: Problems) -> frozenset[str] | None:
-    """Return the models of devices that the cluster has; None if they are not configured."""
-    chosen = texts(variable.model)
-    known = {model: None for row in (variable.table or {}).values() for model in _models_of(row)}
-    for model in chosen:
-        if not known:
-            problems.add(("model",), "no row has amounts by model", "remove `model`")
-        elif model not in known:
-            # None is offered as the likely one: one that reads alike is another device.
-            problems.add(("model",), f"no row knows the model {model!r}", f"known are {', '.join(sorted(known))}")
-    return frozenset(chosen) & known.keys() or None
-
-
-def _check_written(variable: Variable, available: Mapping[str, Row], problems: Problems) -> None:
-    table = variable.table
-    for value in texts(variable.writable):
-        if table is None:
-            listed = variable.values if isinstance(variable.values, list) else []
-            problems.when(listed and value not in listed, "write", f"{value!r} is none of {', '.join(listed)}")
-        elif value not in table:
-            problems.add(("write",), f"{value!r} has no row", f"rows are {', '.join(table)}")
-        elif value not in available:
-            message = f"{value!r} is not available on {' or '.join(texts(variable.model))}"
-            problems.add(("write",), message, f"available are {', '.join(available)}")
+    return variable.model_copy(update={"rows": available, "of_other_models": others})
 
 
 def _by_model(row: Row) -> list[Mapping[str, Range]]:
@@ -94,27 +73,25 @@ def _models_of(row: Row) -> tuple[str, ...]:
     return tuple(dict.fromkeys(model for amounts in _by_model(row) for model in amounts))
 
 
-def _row(row: Row, models: frozenset[str] | None, problems: Problems) -> Row | None:
+def _row(row: Row, models: frozenset[str], problems: Problems) -> Row | None:
     """Compile a row for these models, or for all; None if none of the models has it."""
     by_model = _by_model(row)
     lacking = set(by_model[0]).symmetric_difference(by_model[-1]) if by_model else set()
     message = f"`memory` and `cores` name different models: only one has {', '.join(sorted(lacking))}"
     problems.when(lacking, (), message)
     memory, cores = _range("memory", row.sizes, models, problems), _range("cores", row.shares, models, problems)
-    if models is not None and by_model and not models & by_model[0].keys():
+    if models and by_model and not models & by_model[0].keys():
         return None
     most, least = (None if isinstance(amount, Size) else amount for amount in (cores.most, cores.least))
     amounts = {"memory": memory.most, "least": memory.least, "cores": most, "least_cores": least}
     return row.model_copy(update=amounts)
 
 
-def _range(
-    key: str, amounts: Range | Mapping[str, Range] | None, models: frozenset[str] | None, problems: Problems
-) -> Range:
+def _range(key: str, amounts: Range | Mapping[str, Range] | None, models: frozenset[str], problems: Problems) -> Range:
     """Return the range over the models."""
     if not isinstance(amounts, Mapping):
         return amounts or Range()
-    found = [amounts[model] for model in amounts if models is None or model in models]
+    found = [amounts[model] for model in amounts if not models or model in models]
     least, most = ordered([each.least for each in found]), ordered([each.most for each in found])
     if least and most:
         return Range(least[0], most[-1])

@@ -26,7 +26,7 @@ from webhook.mapping.document.strict import (
 )
 from webhook.mapping.model import schema
 from webhook.mapping.model.guard import Guard, Guards
-from webhook.mapping.model.keys import Form, Key, Variable
+from webhook.mapping.model.keys import CONTAINER, VARIABLE_NAME, Form, Key, Variable
 from webhook.mapping.model.shim import Shim
 from webhook.mapping.notation import NameSet
 from webhook.request import Dimension
@@ -95,7 +95,7 @@ class Vendor(Strict):
         alias="system",
     )
     keys: dict[Short, Key] = Field(min_length=1, max_length=FEW)
-    variables: dict[Annotated[Short, like("[a-z][a-z0-9-]*", "a name of a variable")], Variable] = Field(
+    variables: dict[Annotated[Short, like(rf"(?!{CONTAINER}\Z)[a-z][a-z0-9-]*", *VARIABLE_NAME)], Variable] = Field(
         {}, max_length=FEW
     )
     forms: list[Form] = Field(min_length=1, max_length=SOME)
