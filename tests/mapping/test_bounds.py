@@ -66,7 +66,7 @@ def test_all_have_a_bound(schema: Mapping[str, Any]) -> None:
         ("defaults: {devices: 99999999999999999999}", "defaults.devices", "less than or equal to"),
         ("variables: {v: {rows: {a: {devices: 0}}}}", "variables.v.rows.a.devices", "greater than or equal to 1"),
         ("variables: {v: {values: [" + "a, " * 600 + "]}}", "variables.v.values", "600 entries"),
-        ("variables: {container: {values: [a]}}", "variables.container", "name of a container"),
+        ("variables: {container: {values: [a]}}", "variables.container", "is not a name of a variable"),
         ("x" * 1000 + ": 1", "x" * 1000, "unknown key"),
     ],
 )
