@@ -14,6 +14,8 @@ import msgspec
 
 from webhook.pod import (
     ABSENT,
+    ENV,
+    ENV_FROM,
     Container,
     EnvFrom,
     EnvVar,
@@ -21,8 +23,7 @@ from webhook.pod import (
     Pod,
     QuantityText,
     VolumeMount,
-    decode_env,
-    decode_env_from,
+    entries,
     placed_in,
     present,
 )
@@ -78,12 +79,12 @@ class Slot(msgspec.Struct, eq=False, dict=True):
     @cached_property
     def env(self) -> list[EnvVar]:
         """The variables that it keeps."""
-        return self.sent.setdefault("env", decode_env(self.container.env))
+        return self.sent.setdefault("env", entries(self.container.env, ENV))
 
     @cached_property
     def env_from(self) -> list[EnvFrom]:
         """The sources of variables that it keeps."""
-        return self.sent.setdefault("env_from", decode_env_from(self.container.env_from))
+        return self.sent.setdefault("env_from", entries(self.container.env_from, ENV_FROM))
 
     @cached_property
     def placed(self) -> list[Placed]:

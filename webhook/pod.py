@@ -6,13 +6,14 @@ are seldom needed (a thousand env entries) stay undecoded bytes until they are: 
 """
 
 import posixpath
-from collections.abc import Mapping, Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
 ABSENT: Final = msgspec.Raw(b"")
-_NULL: Final = msgspec.Raw(b"null")
+NULL: Final = msgspec.Raw(b"null")
 DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 """The prefix of extended resources that request a DeviceClass, whose name follows (``ResourceDeviceClassPrefix`` in
 ``k8s.io/api/resource/v1``, KEP-5004)."""
@@ -273,7 +274,7 @@ class Toleration(View, frozen=True):
     toleration_seconds: int | None = None
 
 
-class _Gate(View, frozen=True):
+class SchedulingGate(View, frozen=True):
     """An entry of a pod's ``schedulingGates``."""
 
     name: str = ""
@@ -334,16 +335,9 @@ def check_few_texts(pod: RawPod) -> None:
 _pod = msgspec.json.Decoder(Pod)
 _raw_pod = msgspec.json.Decoder(RawPod)
 _ephemeral = msgspec.json.Decoder(_WithEphemeral)
-_env_from = msgspec.json.Decoder(list[EnvFrom] | None)
-_env = msgspec.json.Decoder(list[EnvVar] | None)
-_mounts = msgspec.json.Decoder(list[VolumeMount] | None)
-_devices = msgspec.json.Decoder(list[VolumeDevice] | None)
-_volumes = msgspec.json.Decoder(list[Volume] | None)
 _affinity = msgspec.json.Decoder(_Affinity | None)
-_tolerations = msgspec.json.Decoder(list[Toleration] | None)
 _names = msgspec.json.Decoder(list[str] | None)
 _text = msgspec.json.Decoder(str | None)
-_gates = msgspec.json.Decoder(list[_Gate] | None)
 _sources = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _source_name = msgspec.json.Decoder(_SourceName)
 
@@ -370,12 +364,25 @@ def decode_ephemeral(body: bytes | msgspec.Raw) -> list[Container]:
 
 def present(raw: msgspec.Raw) -> bool:
     """Return whether a raw list exists, even if empty: a patch has to add an absent or null one as a whole."""
-    return raw is not ABSENT and raw not in (_NULL, ABSENT)
+    return raw is not ABSENT and raw not in (NULL, ABSENT)
 
 
-def decode_env(raw: msgspec.Raw) -> list[EnvVar]:
-    """Decode the env entries of a `Container`."""
-    return [] if raw is ABSENT else _env.decode(raw) or []
+T = TypeVar("T")
+ListDecoder: TypeAlias = msgspec.json.Decoder[list[T] | None]
+"""Decodes a list of entries that stay undecoded in a pod until they are needed."""
+
+ENV: Final[ListDecoder[EnvVar]] = msgspec.json.Decoder(list[EnvVar] | None)
+ENV_FROM: Final[ListDecoder[EnvFrom]] = msgspec.json.Decoder(list[EnvFrom] | None)
+MOUNTS: Final[ListDecoder[VolumeMount]] = msgspec.json.Decoder(list[VolumeMount] | None)
+DEVICES: Final[ListDecoder[VolumeDevice]] = msgspec.json.Decoder(list[VolumeDevice] | None)
+VOLUMES: Final[ListDecoder[Volume]] = msgspec.json.Decoder(list[Volume] | None)
+TOLERATIONS: Final[ListDecoder[Toleration]] = msgspec.json.Decoder(list[Toleration] | None)
+GATES: Final[ListDecoder[SchedulingGate]] = msgspec.json.Decoder(list[SchedulingGate] | None)
+
+
+def entries(raw: msgspec.Raw, decoder: ListDecoder[T]) -> list[T]:
+    """Decode the list of a field; one that is absent or null is empty."""
+    return [] if raw is ABSENT else decoder.decode(raw) or []
 
 
 def value_source(entry: EnvVar) -> tuple[str, str] | None:
@@ -398,11 +405,6 @@ def _named_source(kind: str, source: msgspec.Raw) -> tuple[str, str] | None:
         return None
     name = names.field_path if kind == "fieldRef" else names.name
     return (kind, name) if name else None
-
-
-def decode_mounts(raw: msgspec.Raw) -> list[VolumeMount]:
-    """Decode the volume mounts of a `Container`."""
-    return [] if raw is ABSENT else _mounts.decode(raw) or []
 
 
 PlacedBy: TypeAlias = Literal["volumeMounts", "volumeDevices", "terminationMessagePath"]
@@ -459,21 +461,20 @@ def placed_in(container: Container) -> list[Placed]:
     The file of the termination message comes after all mounts (``makeMounts`` in the kubelet's ``kuberuntime``).
     """
     found: list[Placed] = []
-    if container.volume_mounts is not ABSENT:
-        for index, mount in enumerate(_mounts.decode(container.volume_mounts) or ()):
-            found.append(Placed("volumeMounts", index, mount.mount_path, clean_path(mount.mount_path), mount))
-    if container.volume_devices is not ABSENT:
-        for index, each in enumerate(_devices.decode(container.volume_devices) or ()):
-            found.append(Placed("volumeDevices", index, each.device_path, clean_path(each.device_path)))
+    for index, mount in enumerate(entries(container.volume_mounts, MOUNTS)):
+        found.append(Placed("volumeMounts", index, mount.mount_path, clean_path(mount.mount_path), mount))
+    for index, each in enumerate(entries(container.volume_devices, DEVICES)):
+        found.append(Placed("volumeDevices", index, each.device_path, clean_path(each.device_path)))
     if container.termination_message_path is not ABSENT:
         path = _text.decode(container.termination_message_path)
         found += [Placed("terminationMessagePath", 0, path, clean_path(path))] if path else []
     return found
 
 
-def paths_in(container: Container) -> tuple[msgspec.Raw, msgspec.Raw, msgspec.Raw]:
-    """Return the undecoded fields by which the kubelet puts something at a path."""
-    return container.volume_mounts, container.volume_devices, container.termination_message_path
+def paths_in(containers: Iterable[Container], *more: msgspec.Raw) -> bytes:
+    """Return the undecoded fields by which the kubelet puts something at a path, behind one another and after others."""
+    fields = [(each.volume_mounts, each.volume_devices, each.termination_message_path) for each in containers]
+    return b"".join(chain(more, *fields))
 
 
 def clean_path(path: str) -> str:
@@ -481,16 +482,6 @@ def clean_path(path: str) -> str:
     if "//" in path or "/." in path or path[:1] != "/" or path[-1:] == "/":
         return posixpath.normpath(f"/{path.lstrip('/')}")
     return path
-
-
-def decode_volumes(raw: msgspec.Raw) -> list[Volume]:
-    """Decode the volumes of a `PodSpec`."""
-    return [] if raw is ABSENT else _volumes.decode(raw) or []
-
-
-def decode_env_from(raw: msgspec.Raw) -> list[EnvFrom]:
-    """Decode the ``envFrom`` of a `Container`."""
-    return [] if raw is ABSENT else _env_from.decode(raw) or []
 
 
 def node_terms(affinity: msgspec.Raw) -> tuple[list[NodeTerm], list[NodeTerm]]:
@@ -506,11 +497,6 @@ def node_terms(affinity: msgspec.Raw) -> tuple[list[NodeTerm], list[NodeTerm]]:
     return terms or [], [each.preference for each in preferred or () if each.preference is not None]
 
 
-def decode_tolerations(raw: msgspec.Raw) -> list[Toleration]:
-    """Decode the tolerations of a `PodSpec`."""
-    return [] if raw is ABSENT else _tolerations.decode(raw) or []
-
-
 def capabilities_added(security: SecurityContext) -> list[str]:
     """Return the capabilities that a security context adds; none if they are no texts: the API server rejects those."""
     added = ABSENT if security.capabilities is None else security.capabilities.add
@@ -518,8 +504,3 @@ def capabilities_added(security: SecurityContext) -> list[str]:
         return [] if added is ABSENT else _names.decode(added) or []
     except msgspec.ValidationError:
         return []
-
-
-def gate_names(raw: msgspec.Raw) -> list[str]:
-    """Return the names of the scheduling gates of a `PodSpec`."""
-    return [] if raw is ABSENT else [gate.name for gate in _gates.decode(raw) or ()]

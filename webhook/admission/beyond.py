@@ -15,7 +15,7 @@ from webhook.admission.decision import Decision, untouched
 from webhook.admission.hide import HIDING, Hiding, hiding_of
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
-from webhook.pod import Container, Metadata, Pod, Resources, decode_env, present
+from webhook.pod import ENV, Container, Metadata, Pod, Resources, entries, present
 from webhook.reasons import Finding, Reason
 
 MAX_HIDDEN: Final = 24 * 1024
@@ -124,7 +124,7 @@ def _hidden(path: str, containers: Iterable[Container], variables: Mapping[str, 
 
 def _last(raw: msgspec.Raw, name: str) -> int | None:
     """The index of the variable that counts; None without one, -1 for one that hides, or whose reference no value replaces."""
-    own = [(index, entry) for index, entry in enumerate(decode_env(raw)) if entry.name == name]
+    own = [(index, entry) for index, entry in enumerate(entries(raw, ENV)) if entry.name == name]
     if not own:
         return None
     index, entry = own[-1]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from webhook.admission.decision import Allocation, Plan
+from webhook.admission.decision import Plan
 from webhook.labels import CLAIM, STATUS
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
@@ -82,11 +82,6 @@ def nothing_requested(pod: Pod, claims: Mapping[str, tuple[str, ...]], *, left: 
     return Reason.RESOURCE_CLAIMS if pod.spec.resource_claims or claims else Reason.NO_GPU_KEYS
 
 
-def of_other_devices(claim: str, policy: Policy) -> bool:
-    """Return whether the setting `otherDeviceClasses` has the device class that a resource name of `claims_of` names."""
-    return claim.startswith(DEVICE_CLASS) and claim.removeprefix(DEVICE_CLASS) in policy.settings.other_device_classes
-
-
 def check_claims(plan: Plan) -> None:
     """Deny a device class of GPUs beside a GPU request in one container; report other claims, once.
 
@@ -96,9 +91,10 @@ def check_claims(plan: Plan) -> None:
     requesting = _requesting(plan)
     if not requesting:
         return
+    others = {f"{DEVICE_CLASS}{name}" for name in plan.policy.settings.other_device_classes}
     claiming: list[tuple[str | None, str, str]] = []
     for slot in plan.slots:
-        claims = [each for each in plan.claims.get(slot.path, ()) if not of_other_devices(each, plan.policy)]
+        claims = [each for each in plan.claims.get(slot.path, ()) if each not in others]
         if claims:
             beside = requesting.get(slot.path)
             _check_beside(plan, slot, claims, beside)
@@ -111,8 +107,8 @@ def check_claims(plan: Plan) -> None:
 
 def _check_beside(plan: Plan, slot: Slot, claims: Sequence[str], beside: str | None) -> None:
     """Deny a claim that is for a GPU beside a request."""
-    of_gpus = (each for each in claims if each.startswith(DEVICE_CLASS))
-    device_class = next((each for each in of_gpus if each[len(DEVICE_CLASS) :] in plan.policy.device_classes), None)
+    of_gpus = {f"{DEVICE_CLASS}{name}" for name in plan.policy.device_classes}
+    device_class = next((each for each in claims if each in of_gpus), None)
     if beside is not None and device_class is not None and plan.policy.settings.resource_claims == "deny":
         message = (
             f"{beside} beside {shorten(device_class)}: two systems would each allocate a GPU: keep one of them; "
@@ -133,8 +129,9 @@ def check_keys(pod: Pod, slots: Sequence[Slot], policy: Policy) -> None:
         if claim.name not in own:
             _check_source(claim)
     holders: dict[tuple[str, str | None], str] = {}
+    limited = {f"{DEVICE_CLASS}{name}" for name in policy.classes_of_the_shim}
     for slot in slots:
-        _check_classes(slot, policy.classes_of_the_shim)
+        _check_classes(slot, limited)
         held = [named for named in slot.container.claims if named.name in own]
         for named in held:
             _check_holder(slot, named, own[named.name], holders)
@@ -168,10 +165,8 @@ def _check_holder(slot: Slot, named: Claim, own: "OwnClaim", holders: dict[tuple
 
 
 def _check_classes(slot: Slot, limited: Collection[str]) -> None:
-    named = (
-        name for side in slot.container.sides for name in side if name.startswith(DEVICE_CLASS) and counts(side[name])
-    )
-    name = next((name for name in named if name[len(DEVICE_CLASS) :] in limited), None)
+    named = (name for side in slot.container.sides for name in side if name in limited and counts(side[name]))
+    name = next(named, None)
     if name is not None:
         message = (
             f"only the enforcing library limits a share of {shorten(name)}, and nothing says to how much: {_WRITE_KEYS}"
@@ -198,23 +193,11 @@ def _left_unchanged(claiming: Sequence[tuple[str | None, str, str]]) -> str:
 def _requesting(plan: Plan) -> dict[str, str]:
     """The containers that request a GPU in the keys of a mapping: their paths, each with a key."""
     found = {
-        each.slot.path: requested_key(each.slot.container, plan.policy) or _key_of_pod(each, plan.pod)
+        each.slot.path: requested_key(each.slot.container, plan.policy) or f"the keys of {each.source.name}"
         for each in plan.allocations
     }
     left = ((slot.path, requested_key(slot.container, plan.policy)) for slot, _, _ in plan.left_alone)
     return {**found, **{path: key for path, key in left if key is not None}}
-
-
-def _key_of_pod(allocation: Allocation, pod: Pod) -> str:
-    """The annotation or label by which a container requests that has no resource for it."""
-    written = {"annotation": pod.metadata.annotations or {}, "label": pod.metadata.labels or {}}
-    names = (
-        (key.place, template.text.replace("{container}", allocation.slot.name))
-        for key in allocation.source.keys.values()
-        for template in key.spellings
-    )
-    found = next((f"{place} {name}" for place, name in names if name in written.get(place, ())), None)
-    return found or f"a GPU in the keys of {allocation.source.name}"
 
 
 def counts(text: QuantityText) -> bool:

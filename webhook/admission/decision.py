@@ -8,36 +8,47 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from sys import getsizeof
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from webhook.labels import PREFIX
+from webhook.labels import GUARD, PREFIX, SHIM
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.shim import DeliveryKind
 from webhook.mapping.model.vendor import Vendor
 from webhook.patch import Edits, Entry, Operation, Patch, Slot, append, write_list, write_map
 from webhook.pod import (
     ABSENT,
     NO_METADATA,
+    NULL,
+    VOLUMES,
     Container,
     Metadata,
     Pod,
     PodSpec,
     Resources,
     Volume,
-    decode_volumes,
+    entries,
     paths_in,
     present,
 )
 from webhook.reasons import Denied, Finding, Reason, ReasonKind
 from webhook.request import ClaimTemplate, Request
+from webhook.text import shorten
 
 PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
 
 ENFORCE_LABEL: Final = "pod-security.kubernetes.io/enforce"
 """Label of a namespace: the Pod Security level that its pods must meet."""
+
+
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    GUARD: ("deny", "strip", "allow", "audit"),
+    SHIM: get_args(DeliveryKind),
+}
+"""The annotations of a namespace that choose one of several values."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +64,15 @@ class Namespace:
         """What of it can decide on an eligible pod: the webhook's keys, known or not, and its Pod Security level."""
         labels = {key: text for key, text in self.labels.items() if key.startswith(PREFIX) or key == ENFORCE_LABEL}
         return Namespace("", labels, {key: text for key, text in self.annotations.items() if key.startswith(PREFIX)})
+
+    def odd_choice(self, key: str) -> Finding | None:
+        """Return the warning about an unknown value of an annotation of `CHOICES`."""
+        value = self.annotations.get(key)
+        if value is None or value in CHOICES[key]:
+            return None
+        known = ", ".join(CHOICES[key])
+        message = f"the namespace's annotation {key}: {shorten(value, 40)!r} was ignored: write one of {known}"
+        return Finding(Reason.NAMESPACE_SETTING_INVALID, message, None, key, value)
 
 
 class Context(Struct, frozen=True):
@@ -182,13 +202,13 @@ def facts_of(pod: Pod, context: Context, policy: Policy, *, every: bool = False)
     among = policy.read_keys.among
     labels, annotations, selector = among(metadata.labels), among(metadata.annotations), among(spec.node_selector)
     resources = [_extended(container.resources) for container in containers]
-    matters = labels or annotations or selector or spec.resource_claims or any(map(_requests, resources))
-    if not (matters or every or policy.settings.hide_devices):
+    requests = any([each is not None and (each.limits or each.requests or each.claims) for each in resources])
+    every = every or policy.settings.hide_devices
+    if not (requests or labels or annotations or selector or spec.resource_claims or every):
         return None
     # If a vendor's own webhook has added references to ConfigMaps, they are searched for in all lists.
     whole = annotations is not None and not policy.references.isdisjoint(annotations)
-    paths = [raw for each in containers for raw in paths_in(each)]
-    mounts = whole or policy.marks_of_mounts.among(b"".join([spec.volumes, *paths]))
+    mounts = whole or policy.marks_of_mounts.among(paths_in(containers, spec.volumes))
     reduced = _reduced(containers, resources, policy, whole=whole, mounts=mounts)
     affinity, gates = _belongings(spec, policy)
     first = 0 if init is None else len(init)
@@ -207,10 +227,6 @@ def facts_of(pod: Pod, context: Context, policy: Policy, *, every: bool = False)
     )
     around = Context(context.namespace.decisive, context.pod_security_default, context.user, context.image_volumes)
     return Facts(facts, around, _key(facts, around))
-
-
-def _requests(resources: Resources | None) -> bool:
-    return resources is not None and bool(resources.limits or resources.requests or resources.claims)
 
 
 def _belongings(spec: PodSpec, policy: Policy) -> tuple[msgspec.Raw, msgspec.Raw]:
@@ -254,7 +270,7 @@ def _sources(raw: msgspec.Raw) -> msgspec.Raw:
 
 
 def _emptied(raw: msgspec.Raw) -> msgspec.Raw:
-    return _EMPTY if present(raw) else ABSENT
+    return ABSENT if raw is ABSENT or raw == NULL else _EMPTY
 
 
 def _extended(resources: Resources | None) -> Resources | None:
@@ -410,7 +426,7 @@ class Plan(Struct, eq=False, dict=True):
         metadata = self.pod.metadata
         self.labels, self.annotations = dict(metadata.labels or ()), dict(metadata.annotations or ())
         self.node_selector = dict(self.pod.spec.node_selector or ())
-        self.volumes = decode_volumes(self.pod.spec.volumes)
+        self.volumes = entries(self.pod.spec.volumes, VOLUMES)
 
     def deny(self, finding: Finding) -> None:
         """Deny the pod, but go on: what else denies it is told at once."""
@@ -422,6 +438,14 @@ class Plan(Struct, eq=False, dict=True):
         """Add, once, a finding that several containers cause but that concerns the pod."""
         if finding not in self.findings:
             self.findings.append(finding)
+
+    def chosen(self, key: str) -> str | None:
+        """Return what the namespace's annotation chooses (`CHOICES`); an unknown value is reported once, and ignored."""
+        odd = self.context.namespace.odd_choice(key)
+        if odd is None:
+            return self.context.namespace.annotations.get(key)
+        self.report_once(odd)
+        return None
 
     @cached_property
     def volumes_called(self) -> Mapping[str, list[Volume]]:
@@ -456,14 +480,14 @@ class Plan(Struct, eq=False, dict=True):
                 operations.extend(
                     [{"op": "add", "path": f"{path}/0", "value": each} for each in reversed(self.installers)]
                 )
-        if self.volume_edits:
-            write_list("/spec/volumes", self.volumes, self.volume_edits, operations)
-        for name, entries, missing in (
+        write_list("/spec/volumes", self.volumes, self.volume_edits, operations)
+        for name, added, missing in (
             ("volumes", self.volumes_added, not present(spec.volumes)),
             ("resourceClaims", self.claims_added, spec.resource_claims is None),
             ("tolerations", self.tolerations_added, not present(spec.tolerations)),
         ):
-            append(f"/spec/{name}", entries, operations, missing=missing)
+            if added:
+                append(f"/spec/{name}", added, operations, missing=missing)
         for name, value in self.fields.items():
             change = {"op": "remove"} if value is None else {"op": "add", "value": value}
             operations.append({**change, "path": f"/spec/{name}"})

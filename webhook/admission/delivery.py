@@ -5,14 +5,14 @@ A second pass recognizes the edits of the first and changes nothing.
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final
 
 import msgspec
 
 from webhook import labels
-from webhook.admission.decision import ENFORCE_LABEL, Namespace, Plan
+from webhook.admission.decision import ENFORCE_LABEL, Plan
 from webhook.admission.overrides import selected_architectures
-from webhook.mapping.model.shim import ARCH_LABEL, NO_DELIVERY, Delivery, DeliveryKind, PodEntry, Shim, has_mark, inside
+from webhook.mapping.model.shim import ARCH_LABEL, NO_DELIVERY, Delivery, PodEntry, Shim, has_mark, inside
 from webhook.patch import Slot
 from webhook.pod import Placed, Volume, VolumeMount, clean_path, present
 from webhook.quantity import Number, QuantityError, parse_quantity
@@ -27,56 +27,47 @@ MAX_COMMAND: Final = 64 * 1024
 
 NOT_SERVED: Final = "this cluster serves no image volumes"
 
-KINDS: Final = get_args(DeliveryKind)
-"""The values of the namespace's annotation for the shim."""
-
 _BY_DEFAULT: Final = frozenset({"/var/run/secrets/kubernetes.io/serviceaccount", "/dev/termination-log"})
 """Where API servers mount the token into every container, and have its termination message."""
-
-_VARIABLES: Final = "variables that decide what it runs"
 
 _members = msgspec.json.Decoder(dict[str, Any] | None)
 
 
-class DeliveryChoice(NamedTuple):
-    """The delivery for one pod; if it is `none`, `why` is the reason for messages."""
-
-    delivery: Delivery
-    why: str
-
-
-def choose_delivery(plan: Plan, shim: Shim, container: str) -> DeliveryChoice:
-    """Choose how a shim reaches the containers of this pod, and note once for the pod what was passed over.
+def choose_delivery(plan: Plan, shim: Shim, container: str) -> tuple[Delivery, str]:
+    """Choose how a shim reaches the containers of this pod; of none, also say why.
 
     The namespace's annotation decides. Without one, it is the only delivery of the mapping, or of several the first that the
-    namespace's Pod Security level permits. A cluster without image volumes has none in either case.
+    namespace's Pod Security level permits. A cluster without image volumes has none in either case. What was passed over is
+    noted once for the pod.
     """
-    kind = _kind_set(plan) if plan.context.namespace.annotations else None
+    kind = plan.chosen(labels.SHIM) if plan.context.namespace.annotations else None
     if kind == "none":
-        return DeliveryChoice(NO_DELIVERY, f"the namespace's annotation {labels.SHIM} is none")
+        return NO_DELIVERY, f"the namespace's annotation {labels.SHIM} is none"
     deliveries = _for_architecture(plan, shim, container) if shim.by_architecture else shim.deliveries
-    chosen = next((delivery for delivery in deliveries if delivery.kind == kind), None)
-    if chosen is not None and (chosen.kind != "image" or _image_volumes(plan)):
-        return DeliveryChoice(chosen, "")
-    choice, passed_over = _permitted(plan, shim, deliveries)
-    if choice.delivery.kind != "none":
-        for name, reason in passed_over.items():
-            message = f"delivery {name} was passed over for {choice.delivery.kind}: {reason}"
-            _note_once(plan, Finding(Reason.DELIVERY_PASSED_OVER, message, container))
-        report_unused(plan, "the mapping has no such delivery" if chosen is None else NOT_SERVED)
-    return choice
+    chosen = [delivery for delivery in deliveries if delivery.kind == kind]
+    if chosen and (kind != "image" or _image_volumes(plan)):
+        return chosen[0], ""
+    delivery, passed_over = _permitted(plan, deliveries)
+    if delivery.kind == "none":
+        preferred = "the mapping prefers none" if len(shim.deliveries) > 1 else "the mapping's delivery is none"
+        return delivery, "; ".join(dict.fromkeys(passed_over.values())) or preferred
+    for name, reason in passed_over.items():
+        message = f"delivery {name} was passed over for {delivery.kind}: {reason}"
+        _note_once(plan, Finding(Reason.DELIVERY_PASSED_OVER, message, container))
+    if kind is not None:
+        report_unused(plan, NOT_SERVED if chosen else "the mapping has no such delivery")
+    return delivery, ""
 
 
-def _permitted(plan: Plan, shim: Shim, deliveries: Sequence[Delivery]) -> tuple[DeliveryChoice, dict[str, str]]:
+def _permitted(plan: Plan, deliveries: Sequence[Delivery]) -> tuple[Delivery, dict[str, str]]:
     """The first delivery that is possible here, and why those before it are not."""
     passed_over: dict[str, str] = {}
-    for delivery in itertools.takewhile(lambda each: each.kind != "none", deliveries):
+    for delivery in deliveries:
         why = _forbids(plan, delivery, only=len(deliveries) == 1)
         if not why:
-            return DeliveryChoice(delivery, ""), passed_over
+            return delivery, passed_over
         passed_over[delivery.kind] = why
-    preferred = "the mapping prefers none" if len(shim.deliveries) > 1 else "the mapping's delivery is none"
-    return DeliveryChoice(NO_DELIVERY, "; ".join(dict.fromkeys(passed_over.values())) or preferred), passed_over
+    return NO_DELIVERY, passed_over
 
 
 def _for_architecture(plan: Plan, shim: Shim, container: str) -> tuple[Delivery, ...]:
@@ -112,30 +103,10 @@ def _image_volumes(plan: Plan) -> bool:
     return plan.context.image_volumes if served is None else served
 
 
-def _kind_set(plan: Plan) -> str | None:
-    """The kind of delivery that the namespace's annotation sets; an unknown one is ignored, and reported once per pod."""
-    invalid = invalid_kind(plan.context.namespace)
-    if invalid is not None:
-        plan.report_once(invalid)
-        return None
-    return plan.context.namespace.annotations.get(labels.SHIM)
-
-
-def invalid_kind(namespace: Namespace) -> Finding | None:
-    """The warning about an unknown value of the namespace's annotation."""
-    value = namespace.annotations.get(labels.SHIM)
-    if value is None or value in KINDS:
-        return None
-    message = (
-        f"the namespace's annotation {labels.SHIM}: {shorten(value, 40)!r} was ignored: write one of {', '.join(KINDS)}"
-    )
-    return Finding(Reason.NAMESPACE_SETTING_INVALID, message, None, labels.SHIM, value)
-
-
 def report_unused(plan: Plan, why: str) -> None:
     """Warn if the namespace sets a delivery that a container does not get."""
-    kind = plan.context.namespace.annotations.get(labels.SHIM)
-    if kind in KINDS and kind != "none":
+    kind = plan.chosen(labels.SHIM)
+    if kind not in {None, "none"}:
         message = f"the namespace's annotation {labels.SHIM}: {kind} has no effect: {why}"
         plan.report_once(Finding(Reason.DELIVERY_UNUSED, message, None, labels.SHIM, kind))
 
@@ -184,8 +155,9 @@ def _add_installer(
     if found is None:
         plan.installers += [] if installer in plan.installers else [installer]
         return
-    if (problem := _no_installer(found, installer, delivery)) is not None:
-        message = f"container {found.name} {problem}; rename the pod's own"
+    difference = _difference(found, installer, delivery)
+    if difference:
+        message = f"container {found.name} is not the enforcing library's: it has {difference}; rename the pod's own"
         raise deny(Reason.COLLISION, message, container=found.name, field="name")
     _check_order(found, delivery, delivered)
 
@@ -198,43 +170,26 @@ def _check_order(found: Slot, delivery: Delivery, delivered: Sequence[tuple[Slot
         raise deny(Reason.COLLISION, message, container=earlier.name, field="initContainers")
 
 
-def _no_installer(slot: Slot, installer: PodEntry, delivery: Delivery) -> str | None:
-    """What makes a container another one than that which brings the library; None for that one."""
-    if slot.kind != "initContainers":
-        return "is not the enforcing library's"
-    difference = _difference(slot, installer, delivery)
-    return f"is not the enforcing library's: it has {difference}" if difference else None
-
-
 def _difference(slot: Slot, installer: PodEntry, delivery: Delivery) -> str:
-    """What of an init container could bring another library than the shim's; empty for the shim's own.
+    """What of a container could bring another library than the shim's; empty for the shim's own.
 
     API servers add defaults and the token of the service account, other webhooks variables.
     """
     container = slot.container
+    mounts = [each for each in slot.placed if each.path not in _BY_DEFAULT]
+    other = next((each for each in mounts if each.mount is None or each.mount.name != delivery.library), None)
+    own = [(each.path, each.mount.sub_path or each.mount.sub_path_expr) for each in mounts if each.mount is not None]
+    loading = [entry for entry in slot.env if entry.name.startswith("LD_") or entry.name == "PATH"]
     differences = (
+        (slot.kind != "initContainers", "its place in `containers`"),
         (_decoded(container.image) != installer["image"], "another image"),
         (_decoded(container.command) != installer["command"] or b'"' in bytes(container.args), "another command"),
         (present(container.restart_policy), "a restartPolicy"),
-        (b"{" in bytes(container.env_from), _VARIABLES),
+        (loading or b"{" in bytes(container.env_from), "variables that decide what it runs"),
+        (other, "" if other is None else f"a {other.shown} at {shorten(other.path)}"),
+        (own != [(delivery.mount_path, None)], "other mounts"),
     )
-    for differs, what in differences:
-        if differs:
-            return what
-    if any([entry.name.startswith("LD_") or entry.name == "PATH" for entry in slot.env]):
-        return _VARIABLES
-    return _other_mounts(slot, delivery)
-
-
-def _other_mounts(slot: Slot, delivery: Delivery) -> str:
-    """What an init container mounts beside the library; empty if that is all."""
-    mounts = [each for each in slot.placed if each.path not in _BY_DEFAULT]
-    own = [(each.path, each.mount) for each in mounts if each.mount is not None]
-    other = next((each for each in mounts if each.mount is None or each.mount.name != delivery.library), None)
-    if other is not None:
-        return f"a {other.shown} at {shorten(other.path)}"
-    paths = [(path, mount.sub_path or mount.sub_path_expr) for path, mount in own]
-    return "" if paths == [(delivery.mount_path, None)] else "other mounts"
+    return next((what for differs, what in differences if differs), "")
 
 
 def _decoded(raw: msgspec.Raw) -> Any:
@@ -342,11 +297,5 @@ def _leads_to(placed: Placed, delivery: Delivery) -> bool:
 
 
 def _same_mount(mount: VolumeMount, entry: PodEntry) -> bool:
-    read_only: bool = entry.get("readOnly", False)
-    if mount.sub_path_expr:
-        return False
-    return (mount.name, mount.sub_path or "", bool(mount.read_only)) == (
-        entry["name"],
-        entry.get("subPath", ""),
-        read_only,
-    )
+    sent = (mount.name, mount.sub_path or "", bool(mount.read_only), mount.sub_path_expr or "")
+    return sent == (entry["name"], entry.get("subPath", ""), entry.get("readOnly", False), "")

@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence, Sized
 from itertools import chain
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -20,7 +20,7 @@ from webhook.admission.survey import MAX_CONTAINERS
 from webhook.labels import INJECT, MODE, OPT_OUT, ROLLOUT
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.notation import MAX_KEY
-from webhook.pod import MIRROR, WINDOWS, Container, OwnerReference, Pod, PodSpec, decode_env, paths_in
+from webhook.pod import ENV, MIRROR, WINDOWS, Container, OwnerReference, Pod, PodSpec, entries, paths_in
 from webhook.quantity import MIB
 from webhook.reasons import Finding, Reason
 
@@ -202,38 +202,26 @@ def exceeded(pod: Pod, *, few: bool) -> Finding | None:
         )
     if few and (spec.node_name is None or len(spec.node_name) <= MAX_NODE_NAME):
         return None
-    for number, most, what, field in chain(
-        _numbers(spec, containers, sides),
-        [(_variables([each.env for each in containers]), MAX_LISTED, _VARIABLES, "env")],
-        _lengths(spec, containers),
-    ):
+    for number, most, what, field in _counted(spec, containers, sides):
         if number > most:
             return _beyond(number, most, what, field)
     return None
 
 
-_Counted: TypeAlias = tuple[int, int, str, str]
-"""A number, its limit, what is counted, and its field."""
-
-
-def _numbers(spec: PodSpec, containers: Sequence[Container], sides: Sequence[Sized]) -> tuple[_Counted, ...]:
-    """What is counted or measured once."""
-    node = spec.node_name or ""
-    return (
-        (sum(map(len, sides)), MAX_RESOURCES, "resources of containers", "resources"),
-        (sum([len(each.claims) for each in containers]), MAX_CLAIMS, "claims of containers", "claims"),
-        (len(spec.resource_claims or ()), MAX_CLAIMS, "resource claims", "spec.resourceClaims"),
-        (len(node), MAX_NODE_NAME, "characters of spec.nodeName", "spec.nodeName"),
-        (len(bytes(spec.tolerations)), MAX_PLACEMENT, "bytes of tolerations", "spec.tolerations"),
-        (len(bytes(spec.affinity)), MAX_PLACEMENT, "bytes of affinity", "spec.affinity"),
-        (len(bytes(spec.scheduling_gates)), MAX_PLACEMENT, "bytes of scheduling gates", "spec.schedulingGates"),
-    )
-
-
-def _lengths(spec: PodSpec, containers: Sequence[Container]) -> Iterator[_Counted]:
-    """The bytes and the objects of lists."""
+def _counted(
+    spec: PodSpec, containers: Sequence[Container], sides: Sequence[Sized]
+) -> Iterator[tuple[int, int, str, str]]:
+    """Yield numbers, each with its limit, what is counted, and its field."""
+    yield sum(map(len, sides)), MAX_RESOURCES, "resources of containers", "resources"
+    yield sum([len(each.claims) for each in containers]), MAX_CLAIMS, "claims of containers", "claims"
+    yield len(spec.resource_claims or ()), MAX_CLAIMS, "resource claims", "spec.resourceClaims"
+    yield len(spec.node_name or ""), MAX_NODE_NAME, "characters of spec.nodeName", "spec.nodeName"
+    yield len(bytes(spec.tolerations)), MAX_PLACEMENT, "bytes of tolerations", "spec.tolerations"
+    yield len(bytes(spec.affinity)), MAX_PLACEMENT, "bytes of affinity", "spec.affinity"
+    yield len(bytes(spec.scheduling_gates)), MAX_PLACEMENT, "bytes of scheduling gates", "spec.schedulingGates"
+    yield _variables([each.env for each in containers]), MAX_LISTED, _VARIABLES, "env"
     for text, what in (
-        (b"".join([raw for each in containers for raw in paths_in(each)]), "mounts"),
+        (paths_in(containers), "mounts"),
         (b"".join([each.env_from for each in containers]), "envFrom"),
         (bytes(spec.volumes), "volumes"),
     ):
@@ -244,7 +232,7 @@ def _lengths(spec: PodSpec, containers: Sequence[Container]) -> Iterator[_Counte
 def _variables(lists: Sequence[msgspec.Raw]) -> int:
     """The number of variables that have to be looked through; 0 if there are few."""
     # Braces in values count, too: nearly always this shows that there are few.
-    return 0 if b"".join(lists).count(b"{") <= MAX_LISTED else sum(len(decode_env(raw)) for raw in lists)
+    return 0 if b"".join(lists).count(b"{") <= MAX_LISTED else sum(len(entries(raw, ENV)) for raw in lists)
 
 
 def _beyond(number: int, most: int, what: str, field: str) -> Finding:

@@ -167,7 +167,8 @@ def _applied(plan: Plan, resolution: PodResult, *, acts: bool) -> Decision:
 def _decision(plan: Plan, resolution: PodResult) -> Decision:
     """The decision to which a plan leads: the operations, with the status if there are any, and what is said of them."""
     findings = tuple(dict.fromkeys(plan.findings))  # what is wrong in the namespace is found for each container
-    status = status_of(plan, resolution)
+    notes = [each for each in findings if each.note]
+    status = status_of(plan, resolution, notes)
     text = shown(_encode(status).decode())
     operations = plan.spec_operations()
     if operations or plan.changed:
@@ -183,7 +184,7 @@ def _decision(plan: Plan, resolution: PodResult) -> Decision:
         reason=Reason.CHANGED if operations else Reason.ALREADY_RIGHT,
         patch_json=_encode(operations) if operations else b"",
         warnings=tuple([each for each in findings if not each.note]),
-        notes=tuple([each for each in findings if each.note]),
+        notes=tuple(notes),
         objects=plan.objects,
         status_json=text,
         audit={**audit, **reasons_of(findings)},
@@ -193,19 +194,19 @@ def _decision(plan: Plan, resolution: PodResult) -> Decision:
 
 def _left_alone(seen: Survey, resolution: PodResult, policy: Policy) -> Unsettled:
     """The containers with resources of a vendor that a resolution does not settle."""
+    if len(resolution.settled) == len(seen.keys.containers):
+        return ()
     settled = {each.requested.position for each in resolution.settled}
     left = {each.requested.position: each for each in resolution.left}
     found: list[tuple[Slot, Vendor, bool | None]] = []
-    if len(settled) == len(seen.keys.containers):
-        return ()
     for position, container in enumerate(seen.keys.containers):
         slot, unchanged = seen.slots[position], left.get(position)
         if unchanged is not None:
             requesting = filter(None, (unchanged.requested, unchanged.requested.copy))
             found += [(slot, each.vendor, unchanged.share) for each in requesting]
         elif container.resources and position not in settled:
-            owner = policy.resources.owners(next(iter(container.resources)))[0]
-            found.append((slot, policy.vendors[owner.vendor], None))
+            owners = dict.fromkeys([policy.resources.owners(name)[0].vendor for name in container.resources])
+            found += [(slot, policy.vendors[name], None) for name in owners]
     return tuple(found)
 
 
@@ -219,7 +220,7 @@ def _allocations(slots: tuple[Slot, ...], resolution: PodResult) -> tuple[Alloca
         copying = None if copy is None else copy.vendor
         moved = bool(settled.dropped) or None in settled.resources.values()
         slot, share = slots[settled.requested.position], not request.whole
-        found.append(Allocation(slot, source, owner, last.target, request, last.form.name, copying, moved, share))
+        found.append(Allocation(slot, source, owner, last.target, request, last.form, copying, moved, share))
     return tuple(found)
 
 

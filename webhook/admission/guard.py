@@ -1,15 +1,14 @@
 """The guard: deny or remove what lifts the limit of a share, and remove what only schedulers write."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from webhook.admission.advice import or_whole
-from webhook.admission.decision import Allocation, Namespace, Plan
+from webhook.admission.decision import Allocation, Plan
 from webhook.admission.overrides import sized_request
 from webhook.labels import GUARD
-from webhook.mapping.model.guard import KEPT_PLACES, Action, Guard, GuardPlace, ValueSource
-from webhook.mapping.model.vendor import Owned, Vendor
-from webhook.mapping.notation import NameSet
+from webhook.mapping.model.guard import KEPT_PLACES, Guard, GuardPlace, ValueSource
+from webhook.mapping.model.vendor import Vendor
 from webhook.patch import Slot
 from webhook.pod import (
     ABSENT,
@@ -79,7 +78,8 @@ def _guard_allocation(plan: Plan, allocation: Allocation) -> None:
     if plan.volumes and "hostPath" in vendor.guard.places:
         _guard_host_paths(plan, allocation)
     _guard_container(plan, slot, vendor, allocation.request, share=allocation.share)
-    _show_devices(plan, slot, vendor, moved=allocation.moved)
+    if slot.env:
+        _show_devices(plan, slot, vendor, moved=allocation.moved)
     if allocation.copy is not None:
         _guard_container(plan, slot, allocation.copy, allocation.request, share=allocation.share)
     if slot.container.env_from is not ABSENT:
@@ -100,42 +100,37 @@ def _guard_others(plan: Plan) -> None:
     A device plugin can take one container for another: HAMi's scheduler writes no part for a container that requests nothing,
     and its plugin takes the number of a part for that of a container.
     """
-    shares = [each for each in plan.allocations if not each.request.whole]
+    shares = [each for each in plan.allocations if each.share]
+    vendors = [vendor for each in shares for vendor in (each.vendor, each.copy) if vendor and vendor.guard.anywhere]
     served = {each.slot.path for each in shares}
-    others = [slot for slot in plan.slots if slot.path not in served]
-    for vendor in dict.fromkeys(vendor for each in shares for vendor in (each.vendor, each.copy) if vendor is not None):
-        for slot in others if vendor.guard.anywhere else ():
-            if slot.env:
+    for vendor in dict.fromkeys(vendors):
+        for slot in plan.slots:
+            if slot.path not in served and slot.env:
                 _guard_variables(plan, slot, vendor, None, share=True, other=True)
 
 
 def _strip_owned(plan: Plan) -> None:
     """Remove the marks of every concerned vendor's scheduler, unless such a scheduler creates the pod."""
     metadata = plan.pod.metadata
-    if metadata.annotations or metadata.labels:
-        vendors = {vendor.name: vendor for allocation in plan.allocations for vendor in allocation.vendors}
-        _strip(plan, plan.annotations, metadata.annotations or {}, "annotation", vendors.values())
-        _strip(plan, plan.labels, metadata.labels or {}, "label", vendors.values())
-
-
-def _strip(plan: Plan, texts: dict[str, str], keys: Mapping[str, str], what: str, vendors: Iterable[Vendor]) -> None:
-    """Remove the marks among annotations or labels."""
-    marks = _marks(plan.policy.marks, what).among(keys)
-    if len(marks) > MAX_MARKS:
-        message = f"{len(marks)} {what}s belong to schedulers: remove them from the manifest"
-        raise deny(Reason.TOO_MANY, message, field=f"metadata.{what}s")
-    for key in marks:
-        owners = [vendor for vendor in vendors if key in _marks(vendor.owned, what)]
-        if owners and not any(plan.context.user in vendor.owned_by for vendor in owners):
-            texts.pop(key, None)
-            names = " and ".join(dict.fromkeys([vendor.system for vendor in owners]))
-            message = f"{what} {shorten(key)} belongs to the scheduler of {names} and was removed"
-            message += ": remove it from the manifest"
-            plan.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
-
-
-def _marks(owned: Owned, what: str) -> NameSet:
-    return owned.annotations if what == "annotation" else owned.labels
+    if not (metadata.annotations or metadata.labels):
+        return
+    vendors = {vendor.name: vendor for allocation in plan.allocations for vendor in allocation.vendors}.values()
+    of_all, user = plan.policy.marks, plan.context.user
+    for what, texts, marks in (
+        ("annotation", plan.annotations, of_all.annotations.among(metadata.annotations or ())),
+        ("label", plan.labels, of_all.labels.among(metadata.labels or ())),
+    ):
+        if len(marks) > MAX_MARKS:
+            message = f"{len(marks)} {what}s belong to schedulers: remove them from the manifest"
+            raise deny(Reason.TOO_MANY, message, field=f"metadata.{what}s")
+        for key in marks:
+            owners = [each for each in vendors if key in getattr(each.owned, f"{what}s")]
+            if owners and not any(user in vendor.owned_by for vendor in owners):
+                texts.pop(key, None)
+                names = " and ".join(dict.fromkeys([vendor.system for vendor in owners]))
+                message = f"{what} {shorten(key)} belongs to the scheduler of {names} and was removed"
+                message += ": remove it from the manifest"
+                plan.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
 
 
 def _guard_keys(plan: Plan, texts: dict[str, str], sent: Mapping[str, str], place: GuardPlace) -> None:
@@ -270,7 +265,7 @@ def _report_env_from(plan: Plan, allocation: Allocation) -> None:
     guard, slot = allocation.vendor.guard, allocation.slot
     names = guard.unseen if allocation.share else guard.unseen[: guard.unseen_beside_whole]
     own = _prefixes(plan)
-    if not names or all(_by_vendor(each, own) for each in slot.env_from) or _action_set(plan) == "allow":
+    if not names or all(_by_vendor(each, own) for each in slot.env_from) or plan.chosen(GUARD) == "allow":
         return
     more = len(names) - MOST_NAMED
     shown = ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
@@ -397,32 +392,12 @@ def _count_stripped(plan: Plan) -> None:
         raise deny(Reason.TOO_MANY, message)
 
 
-def _action(plan: Plan, rule: Guard) -> Action:
+def _action(plan: Plan, rule: Guard) -> str:
     """The action for what a rule catches: the namespace's, or else the rule's own."""
-    action = _action_set(plan)
+    action = plan.chosen(GUARD)
     if action == "audit":
         return "allow" if rule.action == "allow" else "warn"
-    if action is None or (action == "strip" and rule.place in KEPT_PLACES):
-        return rule.action
-    return action
-
-
-def _action_set(plan: Plan) -> Action | Literal["audit"] | None:
-    """The action that the namespace's annotation sets; an unknown value is reported and ignored."""
-    invalid = invalid_action(plan.context.namespace)
-    if invalid is not None:
-        plan.report_once(invalid)
-        return None
-    return cast('Action | Literal["audit"] | None', plan.context.namespace.annotations.get(GUARD))
-
-
-def invalid_action(namespace: Namespace) -> Finding | None:
-    """The warning about an unknown value of the namespace's annotation."""
-    value = namespace.annotations.get(GUARD)
-    if value in {None, "deny", "strip", "allow", "audit"}:
-        return None
-    message = f"the namespace's annotation {GUARD}: {shorten(value)!r} was ignored: write deny, strip, allow or audit"
-    return Finding(Reason.NAMESPACE_SETTING_INVALID, message, None, GUARD, value)
+    return rule.action if action is None or (action == "strip" and rule.place in KEPT_PLACES) else action
 
 
 def known_value(entry: EnvVar) -> str | None:

@@ -108,27 +108,18 @@ def _requesting(families: Collection[str], variables: Mapping[str, str], policy:
     """What requests devices of some hardware, which these variables hide."""
     vendors = [vendor for vendor in policy.vendors.values() if vendor.family in families]
     named = list(_names(vendors))
-    idle = _idle([(gives, name) for place, gives, name in named if place == "resource"])
+    giving = {name for place, gives, name in named if place == "resource" and gives}
+    idle = {name for place, _, name in named if place == "resource"} - giving
     keys = {name for place, gives, name in named if place != "resource" and gives}
-    return Hiding(variables, NameSet.of(_let_through(vendors)), NameSet.of(idle), NameSet.of(keys))
-
-
-def _idle(resources: Iterable[tuple[bool, str]]) -> set[str]:
-    """The names that give no device, in whatever mapping."""
-    return {name for _, name in resources}.difference([name for gives, name in resources if gives])
+    through = [vendor.lets_through for vendor in vendors]
+    resources = {name for each in through for name in (*each.resources, *[f"{prefix}*" for prefix in each.prefixes])}
+    return Hiding(variables, NameSet.of(resources), NameSet.of(idle), NameSet.of(keys))
 
 
 def _served_families(policy: Policy) -> set[str]:
     """The hardware of the vendors that the settings name and that serve their own keys."""
     served = {policy.settings.target, *policy.settings.served}
     return {vendor.family for vendor in policy.in_force if vendor.name in served and _keeps_its_keys(vendor, policy)}
-
-
-def _let_through(vendors: Iterable[Vendor]) -> Iterator[str]:
-    """The resource names by which vendors' pods are let through to the webhook."""
-    for through in (vendor.lets_through for vendor in vendors):
-        yield from through.resources
-        yield from (f"{prefix}*" for prefix in through.prefixes)
 
 
 def _names(vendors: Iterable[Vendor]) -> Iterator[tuple[str, bool, str]]:

@@ -8,7 +8,7 @@ before, names them in an annotation, and lets variables, ``envFrom`` and volumes
 scheduler places the pod nobody creates them, and its containers would never start.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -19,14 +19,14 @@ from webhook.admission.overrides import DEFAULT_SCHEDULER
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.schema import Place, PlacedIn
 from webhook.mapping.model.vendor import Vendor, system_names
-from webhook.patch import Edits, Slot
+from webhook.patch import Slot
 from webhook.pod import (
+    GATES,
+    TOLERATIONS,
     ConfigMapReference,
     EnvVar,
     Toleration,
-    Volume,
-    decode_tolerations,
-    gate_names,
+    entries,
     node_terms,
     value_source,
 )
@@ -94,16 +94,12 @@ def drop_references(plan: Plan) -> None:
     prefixes = tuple(f"{annotations[key]}-" for key in found)
     for key in found:
         plan.annotations.pop(key, None)
-    plan.volume_edits |= _without(plan.volumes, prefixes)
+    plan.volume_edits |= {at: () for at, each in enumerate(plan.volumes) if _refers(each.config_map, prefixes)}
     dropped = sum([_drop_variables(slot, prefixes) for slot in plan.slots]) + len(plan.volume_edits)
     if dropped > MAX_REFERENCES:
         names = "* and ".join(prefixes)
         message = f"{dropped} references to ConfigMaps {names}* have to be removed: remove them from the manifest"
         raise deny(Reason.TOO_MANY, message)
-
-
-def _without(volumes: Sequence[Volume], prefixes: tuple[str, ...]) -> Edits:
-    return {index: () for index, each in enumerate(volumes) if _refers(each.config_map, prefixes)}
 
 
 def _drop_variables(slot: Slot, prefixes: tuple[str, ...]) -> int:
@@ -140,13 +136,7 @@ def place_pod(plan: Plan) -> None:
     places = {allocation.vendor.name: allocation.vendor.place for allocation in plan.allocations}
     _set_runtime_class(plan, places)
     _set_tolerations(plan, places)
-    texts_of: dict[PlacedIn, dict[str, str]] = {
-        "nodeSelector": plan.node_selector,
-        "label": plan.labels,
-        "annotation": plan.annotations,
-    }
-    for where, texts in texts_of.items():
-        _set_keys(plan, texts, where, places)
+    _set_keys(plan, places)
 
 
 def check_privileged(plan: Plan, allocation: Allocation) -> None:
@@ -292,7 +282,7 @@ def _set_runtime_class(plan: Plan, places: Mapping[str, Place]) -> None:
 
 def _set_tolerations(plan: Plan, places: Mapping[str, Place]) -> None:
     needed = [toleration.data() for place in places.values() for toleration in place.tolerations]
-    present = {_meaning(each) for each in decode_tolerations(plan.pod.spec.tolerations)} if needed else set()
+    present = {_meaning(each) for each in entries(plan.pod.spec.tolerations, TOLERATIONS)} if needed else set()
     for data in needed:
         meaning = _meaning(msgspec.convert(data, Toleration))
         if meaning not in present:
@@ -305,17 +295,19 @@ def _meaning(each: Toleration) -> tuple[object, ...]:
     return each.key or "", each.operator or "Equal", each.value or "", each.effect or "", each.toleration_seconds
 
 
-def _set_keys(plan: Plan, texts: dict[str, str], where: PlacedIn, places: Mapping[str, Place]) -> None:
-    """Set what the mappings write in one place; what the pod has there is kept."""
-    needed: dict[str, dict[str, str]] = {}
+def _set_keys(plan: Plan, places: Mapping[str, Place]) -> None:
+    """Set the labels, annotations and node selector keys that the mappings write; what the pod has there is kept."""
+    needed: dict[PlacedIn, dict[str, dict[str, str]]] = {"nodeSelector": {}, "label": {}, "annotation": {}}
     for name, place in places.items():
-        for key, value in place.written[where].items():
-            needed.setdefault(key, {})[name] = value
-    for key, values in needed.items():
-        value = _common_value(f"{where} {key}", values)
-        current = texts.setdefault(key, value)
-        if current != value:
-            _report_kept(plan, f"{where} {key}={current}", value, f"{where}[{key}]")
+        for where, written in place.written.items():
+            for key, value in written.items():
+                needed[where].setdefault(key, {})[name] = value
+    for texts, (where, keys) in zip((plan.node_selector, plan.labels, plan.annotations), needed.items(), strict=True):
+        for key, values in keys.items():
+            value = _common_value(f"{where} {key}", values)
+            current = texts.setdefault(key, value)
+            if current != value:
+                _report_kept(plan, f"{where} {key}={current}", value, f"{where}[{key}]")
 
 
 def _common_value(what: str, needed: Mapping[str, str]) -> str:
@@ -418,9 +410,9 @@ def _carried(plan: Plan) -> Iterator[tuple[str, str]]:
     for key, value in (spec.node_selector or {}).items():
         yield from (("nodeSelector", key), ("nodeSelector", f"{key}={value}"))
     yield from (("node affinity", name) for name in _in_affinity(spec.affinity))
-    for toleration in decode_tolerations(spec.tolerations):
+    for toleration in entries(spec.tolerations, TOLERATIONS):
         yield from (("toleration", toleration.key or ""), ("toleration", f"{toleration.key}={toleration.value}"))
-    yield from (("scheduling gate", name) for name in gate_names(spec.scheduling_gates))
+    yield from (("scheduling gate", gate.name) for gate in entries(spec.scheduling_gates, GATES))
 
 
 def _in_affinity(affinity: msgspec.Raw) -> Iterator[str]:

@@ -34,7 +34,7 @@ from webhook.mapping.model.shim import (
 )
 from webhook.mapping.model.vendor import system_names
 from webhook.patch import Slot
-from webhook.pod import EnvVar, decode_env, present
+from webhook.pod import ENV, EnvVar, entries, present
 from webhook.quantity import exact_text
 from webhook.reasons import Finding, Reason, deny
 from webhook.request import UNLIMITED
@@ -55,7 +55,7 @@ def _keep(plan: Plan, allocation: Allocation, settled: Settled) -> None:
     source, target, requested = settled.requested.vendor, settled.target, settled.requested
     source_system, target_system = system_names(source, target)
     slot = allocation.slot
-    taken = {entry.name for entry in decode_env(slot.container.env)}
+    taken = {entry.name for entry in entries(slot.container.env, ENV)}
     taken.update([entry["name"] for entry in slot.env_added], target.environment)
     wanted = {name: key for name, key in source.environment.items() if name not in taken}
     for name, key in wanted.items():

@@ -1,12 +1,13 @@
 """What a changed pod says of itself, for people and tools: the status, a summary of it, and what was done most."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from webhook.admission.decision import Plan
 from webhook.admission.settled import Settled
 from webhook.admission.together import PodResult
 from webhook.quantity import exact_text
+from webhook.reasons import Finding
 from webhook.request import DIMENSIONS, Request, amount_text
 
 _BY_DEFAULT: Final = " by default"
@@ -59,15 +60,14 @@ def _line(name: str, container: Mapping[str, Any]) -> str:
     return f"{name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + '…'}: {amounts}{source}{claim}"
 
 
-def status_of(plan: Plan, resolution: PodResult) -> dict[str, Any]:
+def status_of(plan: Plan, resolution: PodResult, noted: Iterable[Finding]) -> dict[str, Any]:
     """Return the status of a pod: what was requested, its meaning, the defaults that applied, and what was written.
 
     Plain data with a stable order of keys.
     """
     notes: dict[str | None, list[str]] = {}
-    for finding in plan.findings:
-        if finding.note:
-            notes.setdefault(finding.container, []).append(f"{finding.reason.code}: {finding.message}")
+    for finding in noted:
+        notes.setdefault(finding.container, []).append(f"{finding.reason.code}: {finding.message}")
     containers: dict[str, Any] = {}
     for settled in resolution.settled:
         name = settled.requested.name

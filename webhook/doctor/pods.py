@@ -6,9 +6,8 @@ from typing import Final
 import msgspec
 
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.admission.delivery import invalid_kind
+from webhook.admission.decision import CHOICES
 from webhook.admission.eligibility import Mode, enforcement_of
-from webhook.admission.guard import invalid_action
 from webhook.admission.overrides import overrides_of, target_of
 from webhook.admission.served import check_ordered
 from webhook.admission.survey import unread_keys
@@ -67,8 +66,7 @@ def invalid_values(space: Namespace, policy: Policy) -> Iterator[str]:
     findings = (
         *dict.fromkeys((*enforcement_of(Pod(), context).findings, *enforcement_of(Pod(), enforcing).findings)),
         *overrides.findings,
-        invalid_action(space),
-        invalid_kind(space),
+        *map(space.odd_choice, CHOICES),
     )
     yield from (each.message for each in findings if each is not None and each.reason is not Reason.OUTSIDE_ROLLOUT)
     vendor = next((each for each in policy.in_force if each.claim is None), None)

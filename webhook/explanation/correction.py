@@ -16,7 +16,7 @@ from webhook.admission.decision import Context, Decision
 from webhook.admission.engine import decide
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Slot, slots
-from webhook.pod import Container, Pod, QuantityText, Resources, View, decode_env
+from webhook.pod import ENV, Container, Pod, QuantityText, Resources, View, entries
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Finding, Reason
 
@@ -213,9 +213,9 @@ def _container_difference(before: Slot, after: Slot, policy: Policy, without: li
     old, new = before.container, after.container
     if old.security_context != new.security_context:
         without.append(f"securityContext.privileged of container {old.name}")
-    names = [entry.name for entry in decode_env(new.env)]
+    names = [entry.name for entry in entries(new.env, ENV)]
     without.extend(
-        f"env {entry.name} of container {old.name}" for entry in decode_env(old.env) if entry.name not in names
+        f"env {entry.name} of container {old.name}" for entry in entries(old.env, ENV) if entry.name not in names
     )
     if old.resources == new.resources or new.resources is None:
         return {}

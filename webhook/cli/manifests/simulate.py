@@ -40,7 +40,7 @@ from webhook.mapping.document.problem import FieldPath, Problem, path_text
 from webhook.mapping.model.near_misses import MAX_SIMILAR
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
-from webhook.pod import Pod, decode_env, decode_mounts, decode_pod, decode_volumes
+from webhook.pod import ENV, MOUNTS, VOLUMES, Pod, decode_pod, entries
 from webhook.reasons import Finding, Reason
 from webhook.request import ClaimTemplate
 from webhook.workloads import matches, owned_metadata, workloads_of
@@ -448,13 +448,13 @@ def _decoded(obj: KubeObject, place: PodPlace, metadata: Mapping[str, Any]) -> P
     try:
         pod = decode_pod(msgspec.json.encode(whole))
         checked = ("spec", "volumes")
-        decode_volumes(pod.spec.volumes)
+        entries(pod.spec.volumes, VOLUMES)
         for kind, containers in (("initContainers", pod.spec.init_containers), ("containers", pod.spec.containers)):
             for index, container in enumerate(containers or ()):
                 checked = ("spec", kind, index, "env")
-                decode_env(container.env)
+                entries(container.env, ENV)
                 checked = ("spec", kind, index, "volumeMounts")
-                decode_mounts(container.volume_mounts)
+                entries(container.volume_mounts, MOUNTS)
     except msgspec.DecodeError as error:
         inner, message = decode_error(str(error), whole, checked)
         raise obj.manifest.error((*obj.path, *place.field(inner)), message) from error

@@ -38,7 +38,6 @@ PLACES: Final[tuple[GuardPlace, ...]] = ("env", "annotation", "label", "mount", 
 KEPT_PLACES: Final[frozenset[GuardPlace]] = frozenset({"field", "hostPath"})
 """What is never removed: the container would run otherwise than its author meant, a sandbox be gone."""
 
-Action: TypeAlias = Literal["deny", "strip", "warn", "allow"]  # what is done with a key that lifts a limit
 ValueSource: TypeAlias = tuple[str, str]
 """The source of a variable: the kind of its ``valueFrom``, and the name of the object or the path of the field; or of a mount:
 ``hostPath``, and the path on the node."""
