@@ -347,7 +347,8 @@ def all_at_once(denials: Sequence[Finding]) -> Finding:
         known, key = (str(finding.field).removeprefix("limits[").removesuffix("]") for finding in (first, each))
         where = "" if each.container == first.container else f" in container {each.container}"
         alike = each.message.replace(key, known, 1) == first.message
-        messages.append(f"so is {key}{where}" if alike else each.message if not where else each.sentence)
+        so = f"so is {key}" if str(each.field).startswith("limits[") else "likewise"
+        messages.append(f"{so}{where}" if alike else each.message if not where else each.sentence)
     return replace(first, message="; ".join(messages)) if others else first
 
 
