@@ -238,8 +238,8 @@ def _check_owned(vendor: Vendor, problems: Problems) -> None:
                 problems.add(path, f"{name} is for users and this webhook only", "leave it out")
             elif name in marks[place]:
                 problems.add(path, f"{name} is among `owned`: it would be removed again")
-    for name in (name for _, name in vendor.selects if name and name in vendor.owned.annotations):
-        problems.add(("selects",), f"{name} is among `owned`: it would be removed before it selects anything")
+    lost = [name for _, name in vendor.selects if name and name in vendor.owned.annotations]
+    problems.when(bool(lost), ("selects",), f"{' and '.join(lost)}: among `owned`, and so removed unread")
 
 
 def _check_totals(vendor: Vendor, problems: Problems) -> None:
