@@ -459,11 +459,11 @@ def _too_large(trial: Trial, denial: Denial) -> bool | None:
 
 def _nearly_all(card: int | None, read: Read) -> bool:
     """Whether a request is for so much of a device that a unit of the target's may be more than it has."""
-    if card is None or read.meaning is None or read.meaning.memory is None:
+    amounts = None if read.meaning is None else read.meaning.amounts()
+    if card is None or amounts is None or amounts.memory[0] == "unlimited":
         return False
-    kind, number = read.meaning.memory
-    size, units = number * card / 100 if kind == "percent" else number, read.meaning.devices or 1
-    return size > card - GIB * units
+    kind, number = amounts.memory
+    return (number * card / 100 if kind == "percent" else number) > card - GIB * amounts.devices
 
 
 def _absurd(trial: Trial) -> bool:

@@ -4,6 +4,7 @@ Whatever is advised has been tried: the target can express it. Of single numbers
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Final
 
 from msgspec.structs import replace
@@ -11,13 +12,14 @@ from msgspec.structs import replace
 from webhook import labels
 from webhook.admission.collect import ContainerRequest
 from webhook.admission.decision import Plan
-from webhook.admission.overrides import Overrides, defaults_for, device_for, overrides_of, target_of
+from webhook.admission.overrides import Overrides, defaults_for, device_for, overrides_of
 from webhook.admission.served import serving
-from webhook.admission.settled import NOT_FILLED, Intent, Settled, spelled_in, with_twin
+from webhook.admission.settled import Intent, Settled, spelled_in, with_twin
 from webhook.admission.survey import PodKeys, changed
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
+from webhook.mapping.requests.denials import NoWholeNumber, Numbered, no_whole_number
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.values import KeyValue, KeyValues, Reading, form_of, keys_for, number_for
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
@@ -204,19 +206,6 @@ def _expresses_only(target: Vendor, *, sized: bool) -> bool:
     return kinds == {sized}
 
 
-def expressible(vendor: Vendor, key_values: KeyValues, overrides: Overrides, policy: Policy) -> bool:
-    """Return whether the target of a pod can express what a container would request in these keys."""
-    try:
-        target = target_of(vendor, overrides, policy)
-        reading = read(vendor, key_values, NOT_FILLED, policy.largest_card, "", home=target is vendor)
-        if target is vendor:
-            return True
-        defaults = defaults_for(target, target, overrides.defaults)
-        return _read_alike(target, write(target, reading.request, defaults, policy.largest_card, ""), policy)
-    except (Denied, NoEquivalent):
-        return False
-
-
 def _read_alike(target: Vendor, written: Written, policy: Policy) -> bool:
     """Whether the active owners of an inactive target's names read what is written in them as it does."""
     if not target.inactive:
@@ -231,11 +220,21 @@ def _read_alike(target: Vendor, written: Written, policy: Policy) -> bool:
     return [reading.request for reading in readings] == [written.reading.request]
 
 
-def followed(denial: Finding, keys: PodKeys, denied_for: Callable[[PodKeys], Finding | None]) -> Finding:
+def advised(denied: Denied, keys: PodKeys, denied_for: Callable[[PodKeys], Finding | None]) -> Finding:
     """A denial, with what is denied next if what it says to write is denied, too: people want to know both at once."""
+    container = denied.finding.container
+
+    @cache
+    def tried(choice: Numbered) -> Finding | None:
+        return denied_for(_keys_with(keys, container, dict(choice)))
+
+    def accepted(choice: Numbered) -> bool:
+        again = tried(choice)
+        return again is None or again.container != container
+
+    denial = no_whole_number(denied, accepted) if isinstance(denied, NoWholeNumber) else denied.finding
     named, instead = (
-        [(choice, denied_for(_keys_with(keys, denial.container, dict(choice)))) for choice in choices]
-        for choices in (denial.named, denial.instead[:MAX_FOLLOWED])
+        [(choice, tried(choice)) for choice in choices] for choices in (denial.named, denial.instead[:MAX_FOLLOWED])
     )
     permitted = [choice for choice, again in instead if again is None]
     next_ = _next(denial, [*named, *instead] if not permitted else named)

@@ -220,7 +220,7 @@ def _allocations(slots: tuple[Slot, ...], resolution: PodResult) -> tuple[Alloca
         copying = None if copy is None else copy.vendor
         moved = bool(settled.dropped) or None in settled.resources.values()
         slot, share = slots[settled.requested.position], not request.whole
-        found.append(Allocation(slot, source, owner, last.target, request, last.form, copying, moved, share))
+        found.append(Allocation(slot, source, owner, last.target, request, last.form.name, copying, moved, share))
     return tuple(found)
 
 

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from webhook.admission.advice import expressible, followed
+from webhook.admission.advice import advised
 from webhook.admission.collect import collect
 from webhook.admission.overrides import Overrides, target_of
 from webhook.admission.settle import settle
@@ -16,8 +16,8 @@ from webhook.admission.settled import Settled, Unchanged, not_applied
 from webhook.admission.survey import Claimed, PodKeys, changed
 from webhook.admission.together import PodResult, number_in, together
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.denials import NoWholeNumber, no_whole_number
+from webhook.mapping.model.vendor import Default, Vendor
+from webhook.mapping.requests.denials import NoWholeNumber
 from webhook.mapping.requests.values import fewer
 from webhook.quantity import Number
 from webhook.reasons import Denied, Finding, Reason, deny
@@ -34,10 +34,10 @@ def resolve(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
     """Resolve a pod's keys."""
     try:
         return _resolved(keys, overrides, policy)
-    except Denied as denial:
-        finding = denial.finding
+    except Denied as error:
+        denial, finding = error, error.finding
         number = len(keys.labels) + len(keys.annotations) + sum([len(each.resources) for each in keys.containers])
-        if not (finding.instead or finding.named) or number > MAX_ENTRIES:
+        if not (finding.instead or finding.named or isinstance(error, NoWholeNumber)) or number > MAX_ENTRIES:
             raise
 
     def denied_for(other: PodKeys) -> Finding | None:
@@ -48,7 +48,7 @@ def resolve(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
             return again.finding
         return None
 
-    raise Denied(followed(finding, keys, denied_for))
+    raise Denied(advised(denial, keys, denied_for))
 
 
 def _resolved(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
@@ -57,7 +57,7 @@ def _resolved(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
     try:
         return _checked(results, keys, overrides, policy)
     except Denied as denial:
-        for without in _fewer_defaults(results):
+        for without in _fewer_defaults(results, overrides.defaults):
             try:
                 fewer_applied = _settle_each(keys, overrides, policy, without)
                 resolution = _checked(fewer_applied, keys, overrides, policy)
@@ -70,14 +70,7 @@ def _resolved(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
 
 def _settle_each(keys: PodKeys, overrides: Overrides, policy: Policy, without: _Without) -> list[Settled | Unchanged]:
     """Settle every requesting container separately."""
-    try:
-        containers = collect(keys, policy)
-    except NoWholeNumber as error:
-        vendor, found = error.vendor, error.finding
-        message, instead, named = no_whole_number(
-            vendor, error.entry, lambda share: expressible(vendor, share, overrides, policy)
-        )
-        raise Denied(replace(found, message=message, instead=instead, named=named)) from None
+    containers = collect(keys, policy)
     if overrides.scheduler is not None and len(containers) > 1:
         of_scheduler = [
             each.vendor
@@ -90,21 +83,19 @@ def _settle_each(keys: PodKeys, overrides: Overrides, policy: Policy, without: _
     return [settle(container, overrides, policy, without.get(container.position, ())) for container in containers]
 
 
-def _fewer_defaults(results: Sequence[Settled | Unchanged]) -> Iterator[_Without]:
+def _fewer_defaults(
+    results: Sequence[Settled | Unchanged], namespace: Mapping[Dimension, Default | None]
+) -> Iterator[_Without]:
     """Yield what to leave out: first of containers that write keys of the whole pod, then of all."""
     settled = [result for result in results if isinstance(result, Settled)]
     writing = [container for container in settled if container.keys]
-    yield from _fewer_of(writing) if len(writing) < len(settled) else ()
-    yield from _fewer_of(settled)
+    yield from _fewer_of(writing, namespace) if len(writing) < len(settled) else ()
+    yield from _fewer_of(settled, namespace)
 
 
-def _fewer_of(group: Sequence[Settled]) -> Iterator[_Without]:
+def _fewer_of(group: Sequence[Settled], namespace: Mapping[Dimension, Default | None]) -> Iterator[_Without]:
     """Yield what some containers leave out, less and less of the namespace's defaults."""
-    filled = {each.requested.position: each.reading.filled for each in group}
-    defaults = {
-        position: {dimension for dimension, default in each.items() if default.origin == "namespace"}
-        for position, each in filled.items()
-    }
+    defaults = {each.requested.position: _of_namespace(each, namespace) for each in group}
     every = {dimension for dimensions in defaults.values() for dimension in dimensions}
     for applied in fewer(dict.fromkeys(every)):
         without = {position: dimensions - applied.keys() for position, dimensions in defaults.items()}
@@ -112,11 +103,26 @@ def _fewer_of(group: Sequence[Settled]) -> Iterator[_Without]:
             yield without
 
 
+def _of_namespace(settled: Settled, namespace: Mapping[Dimension, Default | None]) -> set[Dimension]:
+    """The dimensions in which the namespace decides what a container gets: it fills one in, or (None) has nothing do so."""
+    filled, vendor = settled.reading.filled, settled.requested.vendor
+    open_ones = vendor.defaults.keys() - settled.reading.specified
+    return {
+        dimension
+        for dimension, default in namespace.items()
+        if (
+            dimension in open_ones
+            if default is None
+            else dimension in filled and filled[dimension].origin == "namespace"
+        )
+    }
+
+
 def _not_applied(results: Sequence[Settled | Unchanged], without: _Without, why: str) -> Iterator[Finding]:
     for result in results:
         if isinstance(result, Settled):
             for dimension in sorted(without.get(result.requested.position, ())):
-                yield not_applied(result.requested, dimension, result.reading.filled[dimension], why)
+                yield not_applied(result.requested, dimension, result.reading.filled.get(dimension), why)
 
 
 def keys_after(resolution: PodResult, keys: PodKeys) -> PodKeys:
@@ -214,12 +220,20 @@ def _check_same(first: PodResult, second: PodResult, after: PodKeys) -> None:
         before = expected.pop(again.requested.position, None)
         # For an inactive target, what the active vendor reads may differ although it is written again unchanged.
         if before is None or {again.reading.request, again.request} != {before.request} or _rewrites(again, after):
-            requested = before.request if before is not None else "nothing"
-            message = f"the resulting request would be read as {again.reading.request} instead of {requested}"
-            raise again.requested.deny(Reason.READ_BACK_DIFFERS, message)
+            raise again.requested.deny(Reason.READ_BACK_DIFFERS, _read_otherwise(before, again))
     for lost in expected.values():
         message = f"the resulting keys of {lost.target.name} would request nothing"
         raise lost.requested.deny(Reason.READ_BACK_DIFFERS, message)
+
+
+def _read_otherwise(before: Settled | None, again: Settled) -> str:
+    """What a second pass makes of a request."""
+    vendor, found = again.requested.vendor, again.reading.request
+    if before is None:
+        return f"the resulting request would be read as {found} instead of nothing"
+    by = "" if vendor is before.target else f" by {vendor.name}"
+    differs = f" instead of {before.request}" if before.request != found else ", and changed again"
+    return f"the resulting request would be read{by} as {found}{differs}"
 
 
 def _rewrites(container: Settled, keys: PodKeys) -> bool:

@@ -12,9 +12,8 @@ from webhook.admission.settled import Intent
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.denials import LeftAlone
 from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.values import Reading, form_of
+from webhook.mapping.requests.values import form_of
 from webhook.reasons import Denied, Finding, Reason, deny
 
 
@@ -66,21 +65,16 @@ def serving(source: Vendor, policy: Policy) -> str:
 
 def isolates_part(container: ContainerRequest, policy: Policy) -> bool:
     """Return whether the keys request a part of a device that the hardware isolates."""
-    source = container.vendor
-    form = form_of(source, container.key_values)
-    if form is None or not form.isolated:
-        return False
+    form = form_of(container.vendor, container.key_values)
+    return form is not None and form.isolated and is_part(container, policy)
+
+
+def is_part(container: ContainerRequest, policy: Policy) -> bool:
+    """Return whether the keys request less than whole devices; also if they cannot be read."""
     try:
-        return not read(source, container.key_values, {}, policy.largest_card, container.name).request.whole
-    except (Denied, LeftAlone):
+        return not read(container.vendor, container.key_values, {}, policy.largest_card, container.name).request.whole
+    except Denied:
         return True
-
-
-def loses_isolation(reading: Reading, target: Vendor, form: str) -> bool:
-    """Return whether a part that the hardware isolates is limited by software only in a form of the target."""
-    if not reading.form.isolated or reading.request.whole:
-        return False
-    return not any(each.isolated for each in target.forms if each.name == form)
 
 
 def isolation_denied(intent: Intent, *, by_order: bool = False) -> Denied:

@@ -20,15 +20,15 @@ from webhook.admission.overrides import (
 )
 from webhook.admission.served import (
     check_ordered,
+    is_part,
     is_served,
     isolates_part,
     isolation_denied,
     isolation_lost,
-    loses_isolation,
     unserved,
 )
 from webhook.admission.settled import NOT_FILLED, Intent, Settled, Unchanged, named_row, not_applied, spelled_in
-from webhook.admission.translate import limit_not_kept, translated
+from webhook.admission.translate import translated
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.schema import Claim
@@ -94,16 +94,23 @@ def _unchanged(intent: Intent) -> Unchanged | None:
 
 def _left_to_others(intent: Intent, *, served: bool) -> Unchanged | None:
     """A container of whole devices, or of what the cluster does not serve, that another system may serve."""
-    whole = intent.overrides.bare.whole and intent.container.plain
-    unchanged = _whole_devices(intent) if whole else None
-    if unchanged is None and not served:
-        unchanged = _left_unserved(intent)
-    return None if unchanged is None else _with_count(unchanged, intent.policy)
+    container, source = intent.container, intent.container.vendor
+    if intent.overrides.bare.whole and container.plain:
+        if override_source(source, intent.overrides, intent.policy) == "itself":
+            why = f"whole devices of a plain device plugin: the settings name no system here for {source.name}"
+            return _with_count(Unchanged(container, why, share=_is_share(intent)), intent.policy)
+        kept = _kept_elsewhere(intent)
+        if kept is not None and not _stays_as_sent(intent):
+            return Unchanged(container, kept.message, finding=kept, share=_is_share(intent))
+    return None if served else _with_count(_left_unserved(intent), intent.policy)
 
 
 def _with_count(unchanged: Unchanged, policy: Policy) -> Unchanged:
-    """Report a count that no node can have, of a container that stays as it is."""
+    """Report a count that no node can have, of a container that stays as it is; under `leave` another system counts."""
     container = unchanged.requested
+    form = form_of(container.vendor, container.key_values)
+    if form is not None and form.leave is not None:
+        return unchanged
     keys, entries = container.vendor.keys, container.key_values.values()
     count = next((entry.number for entry in entries if keys[entry.key_name].dimensions == ("devices",)), 0)
     found = report_devices(container, container.vendor, int(count), policy)
@@ -176,24 +183,6 @@ def _ceilings(container: ContainerRequest) -> Iterator[tuple[KeyValue, KeyValue]
                 yield requested, entry
 
 
-def _whole_devices(intent: Intent) -> Unchanged | None:
-    """Whole devices that stay as they are sent: no one serves their vendor, or a kept scheduler may know no other name."""
-    container, source = intent.container, intent.container.vendor
-    if override_source(source, intent.overrides, intent.policy) == "itself":
-        why = f"whole devices of a plain device plugin: the settings name no system here for {source.name}"
-        return Unchanged(container, why, share=_is_share(intent))
-    kept = _kept_elsewhere(intent)
-    if kept is None:
-        return None
-    try:
-        settled = _settled(intent, NOT_FILLED)
-        if not (settled.translated or settled.resources or settled.keys or settled.claim):
-            return None  # The target's keys are these.
-    except (Denied, LeftAlone):
-        pass
-    return Unchanged(container, kept.message, finding=kept, share=_is_share(intent))
-
-
 def _kept_elsewhere(intent: Intent) -> Finding | None:
     """The warning that whole devices stay as they are sent, for a scheduler that the user chose and that stays.
 
@@ -211,16 +200,20 @@ def _kept_elsewhere(intent: Intent) -> Finding | None:
     return Finding(Reason.SCHEDULER_KEPT, message, container.name, "spec.schedulerName", scheduler)
 
 
-def _is_share(intent: Intent) -> bool:
-    """Whether what a plain device plugin serves is less than whole devices, such as one core; also if it cannot be read."""
-    container, keys = intent.container, intent.container.vendor.keys
-    if all(keys[name].dimensions == ("devices",) for name in container.key_values):
-        return False
+def _stays_as_sent(intent: Intent) -> bool:
+    """Whether the target's keys are those that the container has."""
     try:
-        reading = read(container.vendor, container.key_values, NOT_FILLED, intent.policy.largest_card, container.name)
-    except (Denied, LeftAlone):
-        return True
-    return not reading.request.whole
+        settled = _settled(intent, NOT_FILLED)
+    except Denied:
+        return False
+    return not (settled.translated or settled.resources or settled.keys or settled.claim)
+
+
+def _is_share(intent: Intent) -> bool:
+    """Whether what a plain device plugin serves is less than whole devices, such as one core."""
+    container, keys = intent.container, intent.container.vendor.keys
+    counted = all(keys[name].dimensions == ("devices",) for name in container.key_values)
+    return not counted and is_part(container, intent.policy)
 
 
 def _left_unserved(intent: Intent) -> Unchanged:
@@ -228,17 +221,15 @@ def _left_unserved(intent: Intent) -> Unchanged:
     container, source = intent.container, intent.container.vendor
     try:
         settled = _settled(intent, NOT_FILLED)
-    except LeftAlone as left:
-        if left.finding.reason is not Reason.SIZE_UNKNOWN:
-            return Unchanged(container, left.finding.message, placed=True)
-    except Denied:
-        pass
-    else:
-        counted = all({"memory", "cores"}.isdisjoint(source.keys[name].dimensions) for name in container.key_values)
-        if not settled.reading.filled and (container.plain or (counted and settled.request.whole)):
-            why = f"devices that a plain device plugin may serve: the settings name no system here for {source.name}"
-            return Unchanged(container, why, share=_is_share(intent))
-    raise unserved(container, intent.policy)
+    except Denied as denial:
+        if isinstance(denial, LeftAlone) and denial.finding.reason is not Reason.SIZE_UNKNOWN:
+            return Unchanged(container, denial.finding.message, placed=True)
+        raise unserved(container, intent.policy) from None
+    counted = all({"memory", "cores"}.isdisjoint(source.keys[name].dimensions) for name in container.key_values)
+    if settled.reading.filled or not (container.plain or (counted and settled.request.whole)):
+        raise unserved(container, intent.policy)
+    why = f"devices that a plain device plugin may serve: the settings name no system here for {source.name}"
+    return Unchanged(container, why, share=_is_share(intent))
 
 
 _Namespace: TypeAlias = Mapping[Dimension, Default | None]
@@ -249,21 +240,25 @@ def _away(intent: Intent, namespace: _Namespace) -> Settled:
     """Settle likewise in another vendor's keys; what the hardware isolates only by order."""
     try:
         settled = _with_most_defaults(intent, namespace)
-    except LeftAlone:
-        raise
-    except Denied:
-        if (
-            intent.by_settings
-            and isolates_part(intent.container, intent.policy)
-            and not any(form.isolated for form in intent.target.forms)
-        ):
+    except Denied as denial:
+        if not isinstance(denial, LeftAlone) and _isolated_away(intent):
             raise isolation_denied(intent) from None
         raise
-    if loses_isolation(settled.reading, intent.target, settled.form):
+    reading = settled.reading
+    if reading.form.isolated and not (reading.request.whole or settled.form.isolated):
         if intent.by_settings:
             raise isolation_denied(intent, by_order=True)
         settled.findings.append(isolation_lost(intent.container, intent.target))
     return settled
+
+
+def _isolated_away(intent: Intent) -> bool:
+    """Whether the settings alone move a part that the hardware isolates to a vendor that isolates none."""
+    return (
+        intent.by_settings
+        and isolates_part(intent.container, intent.policy)
+        and not any(form.isolated for form in intent.target.forms)
+    )
 
 
 def _with_most_defaults(intent: Intent, namespace: _Namespace) -> Settled:
@@ -364,9 +359,9 @@ def _kept(intent: Intent, reading: Reading) -> Settled:
         container,
         container.vendor,
         reading.spelled or reading.request,
-        reading.form.name,
+        reading.form,
         reading,
-        findings=[*reading.findings, *limit_not_kept(reading.form, container)],
+        findings=[*reading.findings],
     )
     if container.keys.claimed is not None:
         settled.claim.update(container.key_values)

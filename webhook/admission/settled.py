@@ -8,7 +8,7 @@ from msgspec import Struct
 from webhook import labels
 from webhook.admission.collect import ContainerRequest
 from webhook.admission.overrides import Overrides, defaults_for, device_for, override_source
-from webhook.mapping.model.keys import Binding, Key
+from webhook.mapping.model.keys import Binding, Form, Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.requests.values import (
@@ -138,7 +138,7 @@ class Settled(Struct):
     requested: ContainerRequest
     target: Vendor
     request: Request
-    form: str
+    form: Form
     reading: Reading
     resources: dict[str, Number | None] = {}
     claim: dict[str, KeyValue] = {}

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from webhook.admission.collect import grouped
 from webhook.admission.settled import Settled, Unchanged
 from webhook.admission.survey import PodKeys
-from webhook.mapping.model.keys import Key
+from webhook.mapping.model.keys import Form, Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.templates import MAX_REQUESTS
-from webhook.mapping.requests.values import KeyValue
+from webhook.mapping.requests.values import KeyValue, form_of
 from webhook.quantity import Number, QuantityError, exact_text, parse_quantity, simplest
 from webhook.reasons import Denied, Finding, Reason, deny
 from webhook.request import UNLIMITED
@@ -74,7 +74,7 @@ def _merged(settled: list[Settled], left: tuple[Unchanged, ...], keys: PodKeys) 
     findings = list(itertools.chain.from_iterable([container.findings for container in settled]))
     findings += filter(None, [each.finding for each in left])
     for container in settled:
-        findings += _not_kept(container, keys)
+        findings += _not_kept(container, settled, keys)
     if len(settled) > 1:
         findings += _single_device_lost(settled)
     labels: dict[str, str | None] = {}
@@ -84,20 +84,38 @@ def _merged(settled: list[Settled], left: tuple[Unchanged, ...], keys: PodKeys) 
     return PodResult(tuple(settled), labels, annotations, tuple(findings), left)
 
 
-def _not_kept(container: Settled, keys: PodKeys) -> Iterator[Finding]:
+def _not_kept(container: Settled, settled: Iterable[Settled], keys: PodKeys) -> Iterator[Finding]:
     """Report that the vendor which serves a container does not keep it to its request, or the request for it."""
     vendor, requested = container.target, container.requested
-    if vendor.unlimited is not None and _limited(container):
-        unlimited = vendor.unlimited
-        why, unless = (unlimited, {}) if isinstance(unlimited, str) else (unlimited.why, unlimited.unless)
-        if not any(_has_text(vendor, name, text, keys) for name, text in unless.items()):
-            yield Finding(Reason.LIMIT_NOT_KEPT, " ".join(why.split()), requested.name)
+    for why in filter(None, _unlimited(container, settled, keys)):
+        yield Finding(Reason.LIMIT_NOT_KEPT, " ".join(why.split()), requested.name)
     if requested.keys.init and vendor.init_containers == "ignored":
         message = f"{vendor.system} serves no init containers: this one may get no device, or one without limits"
         yield Finding(Reason.LIMIT_NOT_KEPT, message, requested.name)
     elif requested.keys.sidecar and vendor.native_sidecars == "freed":
         message = f"{vendor.system} counts a native sidecar as an init container that ends: others may get its devices"
         yield Finding(Reason.LIMIT_NOT_KEPT, f"{message} while it runs", requested.name)
+
+
+def _unlimited(container: Settled, settled: Iterable[Settled], keys: PodKeys) -> Iterator[str]:
+    """Why a vendor enforces no limit: in the form of a container, and at all."""
+    vendor, unlimited = container.target, container.target.unlimited
+    if container.form.unlimited is not None:
+        yield _form_after(container, settled).unlimited or ""
+    if unlimited is not None and _limited(container):
+        why, unless = (unlimited, {}) if isinstance(unlimited, str) else (unlimited.why, unlimited.unless)
+        if not any(_has_text(vendor, name, text, keys) for name, text in unless.items()):
+            yield why
+
+
+def _form_after(container: Settled, settled: Iterable[Settled]) -> Form:
+    """The form of a container's keys with the keys of the pod that are written for others."""
+    vendor, own = container.target, container.requested.key_values
+    if container.translated:
+        return container.form
+    written = [each for other in settled if other.target is vendor for each in other.keys]
+    added = {key.name: KeyValue(key.name, name, text) for key, name, text in written}
+    return form_of(vendor, {**own, **added}) or container.form
 
 
 def _limited(container: Settled) -> bool:

@@ -7,7 +7,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from webhook.admission.advice import filled_in, not_expressed
-from webhook.admission.collect import ContainerRequest
 from webhook.admission.settled import Intent, Settled, with_twin
 from webhook.mapping.model.keys import Form, Key
 from webhook.mapping.requests.denials import LeftAlone
@@ -27,8 +26,8 @@ def translated(intent: Intent, reading: Reading) -> Settled:
         request, written, findings = _written_for(intent, reading)
     except NoEquivalent as failure:
         raise not_expressed(intent, reading, str(failure)) from None
-    container, form = intent.container, written.form
-    settled = Settled(container, intent.target, written.reading.request, form.name, reading, translated=True)
+    form = written.form
+    settled = Settled(intent.container, intent.target, written.reading.request, form, reading, translated=True)
     settled.findings += [*reading.findings, *findings]
     for dimension in reading.filled if not intent.whole_by_count else ():
         own = (str(entry) for name, entry in written.keys.items() if dimension in form.keys[name].dimensions)
@@ -37,7 +36,6 @@ def translated(intent: Intent, reading: Reading) -> Settled:
     _report_rounding(settled, request)
     _remove_source(settled)
     _add_target(intent, settled, written)
-    settled.findings += limit_not_kept(form, container)
     return settled
 
 
@@ -76,13 +74,6 @@ def _written_for(intent: Intent, reading: Reading) -> tuple[Request, Written, tu
             continue
         return written_request, written, (*assumed, *dropped)
     raise NoEquivalent(f"({request}): {'; '.join(failure.reasons[:2]) or 'none of its forms fits'}")
-
-
-def limit_not_kept(form: Form, container: ContainerRequest) -> list[Finding]:
-    """Return the warning of a form in which the vendor enforces no limit; nothing for other forms."""
-    if form.unlimited is None:
-        return []
-    return [Finding(Reason.LIMIT_NOT_KEPT, " ".join(form.unlimited.split()), container.name)]
 
 
 def _stays_plain(intent: Intent, reading: Reading) -> bool:

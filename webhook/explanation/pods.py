@@ -424,7 +424,7 @@ def _stays(vendor: Vendor, overrides: Overrides, policy: Policy) -> str:
 
 def _written(settled: Settled) -> Iterator[ExplainedRow]:
     """Yield the keys that are written, in the order of the status."""
-    vendor, form = settled.target, next(form for form in settled.target.forms if form.name == settled.form)
+    vendor, form = settled.target, settled.form
     names = index([vendor], "resource")
     for name, number in settled.resources.items():
         if number is not None:

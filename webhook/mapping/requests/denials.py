@@ -8,21 +8,25 @@ A fraction below 1 is a share of a GPU (``0.3`` for 30 %); a size far beyond any
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from fractions import Fraction
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from webhook.mapping.model.keys import PLACEHOLDER, Condition, Form, Key, Row
+from webhook.mapping.model.keys import PLACEHOLDER, Form, Key
 from webhook.mapping.model.near_misses import nearest_first
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import Numbers
 from webhook.mapping.requests.values import KeyValue, KeyValues, bound_in, form_of, name_in, row_of
 from webhook.quantity import GIB, KIB, MIB, Number, ceil_to, exact_text, number_text, simplest
-from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
+from webhook.reasons import Denied, Finding, Reason, deny, instead_of
 from webhook.request import ALL, Dimension
 
 _WRITTEN: Final = re.compile(r"write (\S+): ([0-9]{1,9})(?= |$)|leave (\S+) out")
 MAX_LISTED: Final = 20  # the most names with a size that a denial lists
+
+
+Numbered: TypeAlias = tuple[tuple[str, Number | None], ...]
+"""Numbers to write to keys of a container instead, or (None) keys to leave out."""
 
 
 class NoWholeNumber(Denied):
@@ -175,101 +179,92 @@ FINE: Final = 10
 
 PROBED: Final = 8 * GIB  # a size that is tried where a message names a key and no amount
 MAX_GIBIBYTES: Final = 1024  # no device has more GiB
-MAX_COUNTED: Final = 16  # how many numbers of devices are tried for a total, from the least that can hold it
 
 
-def no_whole_number(
-    vendor: Vendor, entry: KeyValue, accepted: Callable[[KeyValues], bool] = bool
-) -> tuple[str, Instead, Instead]:
-    """Return a sentence about a fraction, what to write instead, and what it names of that, or less.
-
-    All of it as far as the target has `accepted` such keys.
-    """
+def no_whole_number(denial: NoWholeNumber, permitted: Callable[[Numbered], bool]) -> Finding:
+    """Return the denial of a fraction with what to write instead, which has been tried, and what it names of that, or less."""
+    vendor, entry, finding = denial.vendor, denial.entry, denial.finding
     key = vendor.keys[entry.key_name]
     share = share_meant(key, entry.number)
     if share is not None:
-        return *_share_of_one(vendor, entry, share, accepted), ()
-    least = _least(vendor, key, entry)
-    above = [number for number in _above(vendor, entry) if type(number) is int]
-    alone = instead_of(entry.key, *dict.fromkeys([least, *above]))
-    most = _most(vendor, key, entry) if least is None else None
-    write = f"at most {exact_text(most)}" if most else "a whole number" if least is None else exact_text(least)
+        return _percent_of_one(denial, share, permitted)
+
+    def first(numbers: Iterable[Number]) -> Number | None:
+        return next((number for number in numbers if permitted(((entry.key, number),))), None)
+
+    least, most = _nearest(vendor, entry, first)
+    legal = [number for number in _above(vendor, entry) if type(number) is int]
+    alone = instead_of(entry.key, *dict.fromkeys([least, *legal]))
+    write = exact_text(least) if least is not None else f"at most {exact_text(most or 0)}"
     named = instead_of(entry.key, least if len(alone) > 1 else most)
+    found = replace(finding, message=f"{finding.message}: write {write}", instead=alone, named=named)
     if key.dimensions == ("devices",) and least is not None:
-        part = _part_of_one(vendor, entry, least, alone, accepted)
-        if part is not None:
-            return *part, named if part[1] == alone else ()
-    meant, message = gibibytes_meant(key, entry.number), f"{entry} is not a whole number: write {write}"
-    if meant is None or meant == least or not _may_take(vendor, key.name, entry, meant):
-        return message, alone, named
-    message = f"{message}, or {exact_text(meant)} for {number_text(entry.number)} GiB"
-    return message, (*instead_of(entry.key, meant), *alone), named
+        return _part_of_one(vendor, entry, least, found, permitted)
+    meant = gibibytes_meant(key, entry.number)
+    if meant is None or meant == least or first((meant, least or meant)) == least:
+        return found
+    message = f"{found.message}, or {exact_text(meant)} for {number_text(entry.number)} GiB"
+    return replace(found, message=message, instead=(*instead_of(entry.key, meant), *alone))
 
 
-def _share_of_one(
-    vendor: Vendor, entry: KeyValue, share: Number, accepted: Callable[[KeyValues], bool]
-) -> tuple[str, Instead]:
-    """What to write instead of a fraction of a GPU in a key that counts percent."""
-    key, wrong = vendor.keys[entry.key_name], f"{entry} is not a whole number"
-    if not accepted({key.name: replace(entry, text=exact_text(share), number=share)}):
-        size = _size_key(vendor, entry, accepted)
-        if size is not None:
-            return f"{wrong}: write {size} instead", ()
-    percent = number_text(share * (key.unit or 1))
-    return f"{wrong}: write {exact_text(share)} for {percent} %", instead_of(entry.key, share)
+def _nearest(
+    vendor: Vendor, entry: KeyValue, first: Callable[[Iterable[Number]], Number | None]
+) -> tuple[Number | None, Number | None]:
+    """The least whole number above that of an entry that is permitted, or else the greatest below."""
+    key, whole = vendor.keys[entry.key_name], -(-entry.number // 1)
+    sets = _sets(vendor, key, entry)
+    above = sorted({number for numbers in sets if (number := numbers.ceil(whole)) is not None} | {whole})
+    least = first(above)
+    if least is not None:
+        return least, None
+    below = [numbers.floor(entry.number) for numbers in sets]
+    below += [simplest(ALL.value // key.unit)] if key.unit is not None and not key.sized else []
+    most = first(sorted(filter(None, below), reverse=True))
+    if most is None:  # something else is denied, whatever is written here
+        least = next((number for number in above if any(number in numbers for numbers in sets)), whole)
+    return least, most
+
+
+def _percent_of_one(denial: NoWholeNumber, share: Number, permitted: Callable[[Numbered], bool]) -> Finding:
+    """The denial of a fraction of a GPU in a key that counts percent."""
+    vendor, entry, finding = denial.vendor, denial.entry, denial.finding
+    size = None if permitted(((entry.key, share),)) else _size_key(vendor, entry, None, permitted)
+    if size is not None:
+        return replace(finding, message=f"{finding.message}: write {size} instead")
+    percent = number_text(share * (vendor.keys[entry.key_name].unit or 1))
+    message = f"{finding.message}: write {exact_text(share)} for {percent} %"
+    return replace(finding, message=message, instead=instead_of(entry.key, share))
 
 
 def _part_of_one(
-    vendor: Vendor, entry: KeyValue, least: Number, alone: Instead, accepted: Callable[[KeyValues], bool]
-) -> tuple[str, Instead] | None:
-    """What to write instead of a fraction of a device: that part of one, or whole ones `alone`; None without such keys."""
-    keys = share_keys(vendor, entry)
+    vendor: Vendor, entry: KeyValue, least: Number, alone: Finding, permitted: Callable[[Numbered], bool]
+) -> Finding:
+    """The denial of a fraction of a device with that part of one, or whole ones `alone` if there are no such keys."""
+    keys, wrong = share_keys(vendor, entry), f"{entry} is not a whole number of devices"
     if not keys:
-        return None
-    message = f"{entry} is not a whole number of devices: write {exact_text(least)}"
-    if not accepted(_one_with(vendor, entry, keys)):
-        size = _size_key(vendor, entry, accepted)
-        return (message, alone) if size is None else (f"{message}, with {size} for a part of the memory of one", ())
-    pairs = " and ".join(f"{name}: {exact_text(number)}" for name, number in keys)
-    percent = number_text(entry.number * 100)
-    return f"{message}, with {pairs} for {percent} % of one", (((entry.key, least), *keys), *alone)
+        return alone
+    if permitted(((entry.key, 1), *keys)):
+        pairs = " and ".join(f"{name}: {exact_text(number)}" for name, number in keys)
+        message = f"{wrong}: write 1, with {pairs} for {number_text(entry.number * 100)} % of one"
+        return replace(alone, message=message, instead=(((entry.key, 1), *keys), *alone.instead), named=())
+    size = _size_key(vendor, entry, 1, permitted)
+    if size is None:
+        return replace(alone, message=f"{wrong}: write {exact_text(least)}")
+    return replace(
+        alone, message=f"{wrong}: write 1, with {size} for a part of the memory of one", instead=(), named=()
+    )
 
 
-def _one_with(vendor: Vendor, entry: KeyValue, shares: Iterable[tuple[str, Number]]) -> KeyValues:
-    """One device with these resources of its vendor."""
-    named = {key.spelled(dict(entry.binding)): key.name for key in vendor.keys.values() if key.place == "resource"}
-    counts = "devices" in vendor.keys[entry.key_name].dimensions
-    found = {entry.key_name: replace(entry, text="1", number=1)} if counts else {}
-    for name, number in shares:
-        found[named[name]] = KeyValue(named[name], name, exact_text(number), number, entry.binding)
-    return found
-
-
-def _size_key(vendor: Vendor, entry: KeyValue, accepted: Callable[[KeyValues], bool]) -> str | None:
-    """The resource that requests a size of memory, so that the target accepts it; None if there is none."""
+def _size_key(
+    vendor: Vendor, entry: KeyValue, instead: Number | None, permitted: Callable[[Numbered], bool]
+) -> str | None:
+    """The resource that requests a size of memory, beside another number of a key or without it; None if there is none."""
     for key in (vendor.keys[name] for name in vendor.by_dimension["memory"]):
         spelled = key.spelled(dict(entry.binding))
         size = ceil_to(Fraction(PROBED) / key.unit, key.step) if key.unit and key.sized else 0
-        if size and _usual(key, "memory") and accepted(_one_with(vendor, entry, [(spelled, size)])):
+        if size and _usual(key, "memory") and permitted(((entry.key, instead), (spelled, size))):
             return spelled
     return None
-
-
-def _least(vendor: Vendor, key: Key, entry: KeyValue) -> Number | None:
-    """The least whole number, not below that of an entry, that its vendor may accept; None if there is none."""
-    whole = -(-entry.number // 1)
-    above = [numbers.ceil(whole) for numbers in _sets(vendor, key, entry)]
-    numbers = sorted({whole, *(number for number in above if number is not None)})
-    return next((number for number in numbers if _may_take(vendor, key.name, entry, number)), None)
-
-
-def _most(vendor: Vendor, key: Key, entry: KeyValue) -> Number | None:
-    """The greatest number below that of an entry, which is more than its vendor accepts; None if there is none."""
-    below = [numbers.floor(entry.number) for numbers in _sets(vendor, key, entry)]
-    if key.unit is not None and not key.sized:
-        below.append(simplest(ALL.value // key.unit))
-    numbers = sorted((number for number in below if number), reverse=True)
-    return next((number for number in numbers if _may_take(vendor, key.name, entry, number)), None)
 
 
 def _sets(vendor: Vendor, key: Key, entry: KeyValue) -> list[Numbers]:
@@ -277,54 +272,6 @@ def _sets(vendor: Vendor, key: Key, entry: KeyValue) -> list[Numbers]:
     row, _ = row_of(vendor, {key.name: entry})
     values = [form.values(form.keys[key.name], row) for form in vendor.forms if form.reads]
     return [*_accepted(vendor, key.name), *(numbers for numbers in values if numbers is not None)]
-
-
-def _may_take(vendor: Vendor, name: str, entry: KeyValue, number: Number) -> bool:
-    """Whether a form may accept a number of a key, whatever is beside it."""
-    row, _ = row_of(vendor, {name: entry})
-    denied: list[set[Condition]] = []
-    for form in vendor.forms:
-        about = [condition for condition in form.when if name in condition.keys]
-        certain = {each for each in about if each.present or (each.numbers is not None and number in each.numbers)}
-        if any(each.only_absent or len(each.keys) == 1 for each in about if each not in certain):
-            continue
-        beside = set(form.when) - certain
-        if not form.reads:
-            denied.append(beside)
-        elif not any(each <= beside for each in denied) and _counts(form, name, about, row, number):
-            return True
-    return False
-
-
-def _counts(form: Form, name: str, about: list[Condition], row: Row | None, number: Number) -> bool:
-    """Whether a form has a condition on a key, or reads it, and accepts a number of it."""
-    ignored = not about and form.literals.issuperset(form.keys[name].dimensions)
-    return not ignored and _is_legal(form, form.keys[name], row, number)
-
-
-def _is_legal(form: Form, key: Key, row: Row | None, number: Number) -> bool:
-    """Whether a form accepts a number of a key, over some number of devices if it is a total."""
-    if getattr(form.devices, "key", None) == key.name:
-        return True  # the number itself says over how many devices
-    values, relative = form.values(key, row), not key.sized and "devices" not in key.dimensions
-    most = ALL.value / Fraction(key.unit) if relative and key.unit is not None else None
-    least = 1 if most is None else max(1, int(-(-number // most)))
-    several = range(least, least + MAX_COUNTED) if key.total and not isinstance(form.devices, int) else (1,)
-    rounded = (_rounded(key, simplest(Fraction(number) / devices), values) for devices in several)
-    return any(_within(each, values, most) for each in rounded)
-
-
-def _within(number: Number | None, values: Numbers | None, most: Number | None) -> bool:
-    return number is not None and (values is None or number in values) and (most is None or number <= most)
-
-
-def _rounded(key: Key, number: Number, values: Numbers | None) -> Number | None:
-    """The number to which a vendor rounds one; None if it does not round, and this is no whole number."""
-    if key.round is None:
-        return number if type(number) is int else None
-    if values is None:
-        return number
-    return values.ceil(number) if key.round == "up" else values.floor(number)
 
 
 def share_meant(key: Key, number: Number) -> Number | None:
