@@ -86,7 +86,6 @@ def _derived(vendor: Vendor) -> dict[str, Any]:
     return {
         "by_dimension": by_dimension,
         "expressed": frozenset(filter(by_dimension.get, by_dimension)) | _implied(vendor),
-        "system": vendor.served_by or next((source.system for source in vendor.sources), vendor.name),
         "unreported": frozenset(name for name, key in vendor.keys.items() if key.unreported is not None),
         "annotation_keys": not any(key.of_container and key.place != "borrowed" for key in keys),
         "borrowed": {name.text: key for key in keys if key.place == "borrowed" for name in key.spellings},
@@ -226,11 +225,16 @@ def _check_rows(document: Vendor, keys: Collection[str], forms: Collection[str],
 
 
 def _check_owned(vendor: Vendor, problems: Problems) -> None:
-    """Report keys and texts for pods that are among the marks of a scheduler: they would be stripped; or ours."""
+    """Report keys that are among the marks of a scheduler: they would be stripped."""
     marks: dict[str, NameSet] = {"label": vendor.owned.labels, "annotation": vendor.owned.annotations}
     for key, template in ((each, template) for each in vendor.keys.values() for template in each.spellings):
         message = f"{template.text} is the key {key.name!r}: it would be stripped before it is read"
         problems.when(template.text in marks.get(key.place, ()), "owned", message)
+    _check_placed(vendor, marks, problems)
+
+
+def _check_placed(vendor: Vendor, marks: Mapping[str, NameSet], problems: Problems) -> None:
+    """Report the same of what pods get; or that it is ours."""
     for place, written in vendor.place.written.items():
         for name in written if place in marks else ():
             path = ("place", f"{place}s", name)

@@ -279,16 +279,21 @@ def _check_rule(rule: Guard, shim: Shim | None, problems: Problems) -> None:
     problems.when(rule.anywhere and place != "env", "anywhere", "only variables are guarded anywhere", "remove it")
     kept = place in KEPT_PLACES and rule.action == "strip"
     problems.when(kept, "action", f"a {place} is never removed", "write `deny`, `warn` or `allow`")
-    hint = "write `unless: []`, which catches every mount" + (", or `from`" if place == "mount" else "")
+    hint = "write `unless: []`, which catches every mount, or of a `mount` the source `from`"
     valued = place in {"mount", "hostPath"} and (rule.lifts is not None or rule.unless)
     problems.when(valued, place, "a mount has no value", hint)
     _check_source(rule, problems)
+    _check_spelling(rule, problems)
+    if shim is not None and rule.sources is None and len(problems.found) == found:
+        _check_shim(rule, shim, problems)
+
+
+def _check_spelling(rule: Guard, problems: Problems) -> None:
+    place = rule.place
     pattern, what, hint = _SPELLINGS[place]
     for name in rule.names:
         spelled = pattern.fullmatch(name) is not None and (name == "/" or name.strip("/*"))
         problems.when(not spelled, place, f"{name!r} is not a name or pattern of {what}", hint)
-    if shim is not None and rule.sources is None and len(problems.found) == found:
-        _check_shim(rule, shim, problems)
 
 
 def _check_source(rule: Guard, problems: Problems) -> None:

@@ -203,6 +203,11 @@ def _check_chains(vendors: Mapping[str, Vendor], settings: Settings, problems: P
         elif settings.target not in {None, target.name} and target.same_family(home or target):
             message = f"{target.name} would be translated on to {settings.target} by the setting `target`"
             here.add(("translateTo",), message, f"write `translateTo: {settings.target}`")
+
+
+def _check_home(vendors: Mapping[str, Vendor], settings: Settings, problems: Problems) -> None:
+    """Report the same of the cluster's own target, which may name itself."""
+    home = vendors.get(settings.target or "")
     final = home is None or (home.target and home.translate_to == home.name)
     if home is not None and not final and (wrong := _no_target(home, "target")):
         problems.of(SETTINGS).add(("target",), *wrong)
@@ -453,6 +458,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
     for place in ("resource", "annotation"):
         check_owners(read[place], place, vendors, problems)
     _check_chains(vendors, settings, problems)
+    _check_home(vendors, settings, problems)
     _check_placed_keys(vendors, read, problems)
     _check_capacity(vendors.values(), problems)
     here = problems.of(SETTINGS)

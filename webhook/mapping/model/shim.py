@@ -315,7 +315,7 @@ def compile_shim(model: Shim, forms: Collection[str], problems: Problems) -> Shi
     derived: dict[str, Any] = {
         "deliveries": next(iter(by_architecture.values()), deliveries),
         "by_architecture": by_architecture,
-        "preload": () if model.preloaded is None else tuple(model.preloaded.prefix),
+        "preload": tuple(getattr(model.preloaded, "prefix", ())),
         "memory_unit": parse_unit(model.units.memory)[0],
         "cores_unit": parse_unit(model.units.cores)[0],
         **_search(model.search or schema.LibraryPath.model_construct(prefix=[], image_default=[])),
@@ -344,13 +344,17 @@ def _variables(shim: Shim) -> dict[str, Any]:
     written = {} if shim.audit is None else {LD_AUDIT: ":".join(shim.audit.files)}
     written |= {} if shim.own_path is None else {shim.own_path["name"]: shim.own_path["value"]}
     variables = tuple(ShimVariable(*each) for each in (written | shim.env).items())
-    # Those of a document that is extended give way to the variables of the one that extends it.
-    taken = re.compile("|".join(re.escape(each.pattern).replace(r"\*", "[0-9]+") for each in variables) or "(?!)")
-    if_unset = {name: value for name, value in shim.env_if_unset.items() if taken.fullmatch(name) is None}
+    if_unset = _if_unset(shim, variables)
     loader = {LD_PRELOAD: shim.preload, LD_LIBRARY_PATH: shim.library_path}
     named = (*(variable.pattern for variable in variables), *if_unset, *(name for name, led in loader.items() if led))
     indexed = tuple(variable for variable in variables if variable.indexed)
     return {"variables": variables, "indexed": indexed, "if_unset": if_unset, "names": frozenset(named)}
+
+
+def _if_unset(shim: Shim, variables: Iterable[ShimVariable]) -> dict[str, str]:
+    """Those of a document that is extended give way to the variables of the one that extends it."""
+    taken = re.compile("|".join(re.escape(each.pattern).replace(r"\*", "[0-9]+") for each in variables) or "(?!)")
+    return {name: value for name, value in shim.env_if_unset.items() if taken.fullmatch(name) is None}
 
 
 def _source(delivery: Literal["none"] | schema.WrittenDelivery) -> tuple[DeliveryKind, schema.DeliveryVolume | None]:

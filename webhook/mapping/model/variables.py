@@ -16,23 +16,27 @@ def compile_variables(
     problems: Problems,
 ) -> dict[str, Variable]:
     """Compile the variable parts of names, with their rows."""
-    empty = {name for name, variable in variables.items() if variable.values is None and variable.table is None}
-    known = ({*variables} - empty) | set(filter(None, keys))
     compiled: dict[str, Variable] = {}
-    for name, variable in variables.items():
+    empty = _empty(variables, keys, problems)
+    for name, variable in ((name, variables[name]) for name in variables if name not in empty):
         here, everywhere = problems.at("variables", name), variable.table is not None and name not in keys
-        if name in empty:
-            others = known - {name}
-            here.add((), "needs `values` or `rows`", nearest_known(name, others) if others else None)
-            continue
         compiled[name] = _compiled(variable, here).model_copy(update={"name": name, "everywhere": everywhere})
         if everywhere:
             _check_row_of_all(compiled[name], variables, here)
         elif name in own and name not in keys and (variable.write or name not in marks):
             # Nothing is written with it, and only marks are read with it.
-            path, hint = ("write",) if variable.write else (), "add it to a key, or remove it"
-            here.add(path, f"has no effect: no key contains {{{name}}}", hint)
+            here.add((), f"has no effect: no key contains {{{name}}}", "add it to a key, or remove it")
     return compiled
+
+
+def _empty(variables: Variables, keys: Collection[str | None], problems: Problems) -> set[str]:
+    """Report variables without values: their names are perhaps misspelled."""
+    empty = {name for name, variable in variables.items() if variable.values is None and variable.table is None}
+    for name in sorted(empty):
+        others = {*variables, *filter(None, keys)} - empty - {name}
+        hint = nearest_known(name, others) if others else None
+        problems.add(("variables", name), "needs `values` or `rows`", hint)
+    return empty
 
 
 def _check_row_of_all(variable: Variable, variables: Variables, problems: Problems) -> None:
@@ -55,12 +59,16 @@ def _compiled(variable: Variable, problems: Problems) -> Variable:
     models = frozenset(variable.models).intersection(known)
     rows = {key: _row(row, models, problems.at("rows", key)) for key, row in table.items()}
     available = {key: row for key, row in rows.items() if row is not None}
-    choices, on = variable.listed if variable.table is None else [*available], " or ".join(models)
+    _check_written(variable, variable.listed if variable.table is None else [*available], models, problems)
+    others = {key: _models_of(row) for key, row in table.items() if key not in available}
+    return variable.model_copy(update={"rows": available, "of_other_models": others})
+
+
+def _check_written(variable: Variable, choices: Collection[str], models: Collection[str], problems: Problems) -> None:
+    on = " or ".join(models)
     for value in variable.write if choices or variable.table else ():
         message, hint = f"{value!r} is no value{on and f' on {on}'}", f"available are {', '.join(choices)}"
         problems.when(value not in choices, "write", message, hint)
-    others = {key: _models_of(row) for key, row in table.items() if key not in available}
-    return variable.model_copy(update={"rows": available, "of_other_models": others})
 
 
 def _by_model(row: Row) -> list[Mapping[str, Range]]:
@@ -92,9 +100,10 @@ def _range(key: str, amounts: Range | Mapping[str, Range] | None, models: frozen
     if not isinstance(amounts, Mapping):
         return amounts or Range()
     found = [amounts[model] for model in amounts if not models or model in models]
-    least, most = ordered([each.least for each in found]), ordered([each.most for each in found])
+    lows, highs = zip(*found or [Range()], strict=True)
+    least, most = ordered(lows), ordered(highs)
     if least and most:
         return Range(least[0], most[-1])
-    whole, hint = found and all(each.most for each in found), "write sizes or percentages for all, or the same word"
-    problems.when(whole, key, "the amounts of the models cannot be compared", hint)
+    hint = "write sizes or percentages for all, or the same word"
+    problems.when(None not in highs, key, "the amounts of the models cannot be compared", hint)
     return Range()
