@@ -202,9 +202,8 @@ def facts_of(pod: Pod, context: Context, policy: Policy, *, every: bool = False)
     among = policy.read_keys.among
     labels, annotations, selector = among(metadata.labels), among(metadata.annotations), among(spec.node_selector)
     resources = [_extended(container.resources) for container in containers]
-    requests = any([each is not None and (each.limits or each.requests or each.claims) for each in resources])
-    every = every or policy.settings.hide_devices
-    if not (requests or labels or annotations or selector or spec.resource_claims or every):
+    named = labels or annotations or selector or spec.resource_claims or policy.settings.hide_devices
+    if not (named or every or _request(resources)):
         return None
     # If a vendor's own webhook has added references to ConfigMaps, they are searched for in all lists.
     whole = annotations is not None and not policy.references.isdisjoint(annotations)
@@ -227,6 +226,10 @@ def facts_of(pod: Pod, context: Context, policy: Policy, *, every: bool = False)
     )
     around = Context(context.namespace.decisive, context.pod_security_default, context.user, context.image_volumes)
     return Facts(facts, around, _key(facts, around))
+
+
+def _request(resources: Sequence[Resources | None]) -> bool:
+    return any([each is not None and (each.limits or each.requests or each.claims) for each in resources])
 
 
 def _belongings(spec: PodSpec, policy: Policy) -> tuple[msgspec.Raw, msgspec.Raw]:

@@ -51,12 +51,16 @@ def choose_delivery(plan: Plan, shim: Shim, container: str) -> tuple[Delivery, s
     if delivery.kind == "none":
         preferred = "the mapping prefers none" if len(shim.deliveries) > 1 else "the mapping's delivery is none"
         return delivery, "; ".join(dict.fromkeys(passed_over.values())) or preferred
-    for name, reason in passed_over.items():
-        message = f"delivery {name} was passed over for {delivery.kind}: {reason}"
-        _note_once(plan, Finding(Reason.DELIVERY_PASSED_OVER, message, container))
+    _note_passed_over(plan, delivery, passed_over, container)
     if kind is not None:
         report_unused(plan, NOT_SERVED if chosen else "the mapping has no such delivery")
     return delivery, ""
+
+
+def _note_passed_over(plan: Plan, delivery: Delivery, passed_over: Mapping[str, str], container: str) -> None:
+    for name, reason in passed_over.items():
+        message = f"delivery {name} was passed over for {delivery.kind}: {reason}"
+        _note_once(plan, Finding(Reason.DELIVERY_PASSED_OVER, message, container))
 
 
 def _permitted(plan: Plan, deliveries: Sequence[Delivery]) -> tuple[Delivery, dict[str, str]]:
@@ -176,9 +180,7 @@ def _difference(slot: Slot, installer: PodEntry, delivery: Delivery) -> str:
     API servers add defaults and the token of the service account, other webhooks variables.
     """
     container = slot.container
-    mounts = [each for each in slot.placed if each.path not in _BY_DEFAULT]
-    other = next((each for each in mounts if each.mount is None or each.mount.name != delivery.library), None)
-    own = [(each.path, each.mount.sub_path or each.mount.sub_path_expr) for each in mounts if each.mount is not None]
+    mounts = _other_mounts(slot, delivery)
     loading = [entry for entry in slot.env if entry.name.startswith("LD_") or entry.name == "PATH"]
     differences = (
         (slot.kind != "initContainers", "its place in `containers`"),
@@ -186,10 +188,19 @@ def _difference(slot: Slot, installer: PodEntry, delivery: Delivery) -> str:
         (_decoded(container.command) != installer["command"] or b'"' in bytes(container.args), "another command"),
         (present(container.restart_policy), "a restartPolicy"),
         (loading or b"{" in bytes(container.env_from), "variables that decide what it runs"),
-        (other, "" if other is None else f"a {other.shown} at {shorten(other.path)}"),
-        (own != [(delivery.mount_path, None)], "other mounts"),
+        (mounts, mounts),
     )
     return next((what for differs, what in differences if differs), "")
+
+
+def _other_mounts(slot: Slot, delivery: Delivery) -> str:
+    """What an init container mounts beside the library; empty if that is all."""
+    mounts = [each for each in slot.placed if each.path not in _BY_DEFAULT]
+    for each in mounts:
+        if each.mount is None or each.mount.name != delivery.library:
+            return f"a {each.shown} at {shorten(each.path)}"
+    own = [(each.path, each.mount.sub_path or each.mount.sub_path_expr) for each in mounts if each.mount is not None]
+    return "" if own == [(delivery.mount_path, None)] else "other mounts"
 
 
 def _decoded(raw: msgspec.Raw) -> Any:

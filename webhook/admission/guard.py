@@ -115,7 +115,7 @@ def _strip_owned(plan: Plan) -> None:
     if not (metadata.annotations or metadata.labels):
         return
     vendors = {vendor.name: vendor for allocation in plan.allocations for vendor in allocation.vendors}.values()
-    of_all, user = plan.policy.marks, plan.context.user
+    of_all = plan.policy.marks
     for what, texts, marks in (
         ("annotation", plan.annotations, of_all.annotations.among(metadata.annotations or ())),
         ("label", plan.labels, of_all.labels.among(metadata.labels or ())),
@@ -123,14 +123,19 @@ def _strip_owned(plan: Plan) -> None:
         if len(marks) > MAX_MARKS:
             message = f"{len(marks)} {what}s belong to schedulers: remove them from the manifest"
             raise deny(Reason.TOO_MANY, message, field=f"metadata.{what}s")
-        for key in marks:
-            owners = [each for each in vendors if key in getattr(each.owned, f"{what}s")]
-            if owners and not any(user in vendor.owned_by for vendor in owners):
-                texts.pop(key, None)
-                names = " and ".join(dict.fromkeys([vendor.system for vendor in owners]))
-                message = f"{what} {shorten(key)} belongs to the scheduler of {names} and was removed"
-                message += ": remove it from the manifest"
-                plan.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
+        _strip(plan, what, texts, marks, vendors)
+
+
+def _strip(plan: Plan, what: str, texts: dict[str, str], marks: Iterable[str], vendors: Iterable[Vendor]) -> None:
+    """Remove the marks that belong to one of these vendors among annotations or labels."""
+    for key in marks:
+        owners = [each for each in vendors if key in getattr(each.owned, f"{what}s")]
+        if owners and not any(plan.context.user in vendor.owned_by for vendor in owners):
+            texts.pop(key, None)
+            names = " and ".join(dict.fromkeys([vendor.system for vendor in owners]))
+            message = f"{what} {shorten(key)} belongs to the scheduler of {names} and was removed"
+            message += ": remove it from the manifest"
+            plan.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
 
 
 def _guard_keys(plan: Plan, texts: dict[str, str], sent: Mapping[str, str], place: GuardPlace) -> None:

@@ -111,9 +111,14 @@ def _requesting(families: Collection[str], variables: Mapping[str, str], policy:
     giving = {name for place, gives, name in named if place == "resource" and gives}
     idle = {name for place, _, name in named if place == "resource"} - giving
     keys = {name for place, gives, name in named if place != "resource" and gives}
-    through = [vendor.lets_through for vendor in vendors]
-    resources = {name for each in through for name in (*each.resources, *[f"{prefix}*" for prefix in each.prefixes])}
-    return Hiding(variables, NameSet.of(resources), NameSet.of(idle), NameSet.of(keys))
+    return Hiding(variables, NameSet.of(_let_through(vendors)), NameSet.of(idle), NameSet.of(keys))
+
+
+def _let_through(vendors: Iterable[Vendor]) -> Iterator[str]:
+    """The resource names by which vendors' pods are let through to the webhook."""
+    for through in (vendor.lets_through for vendor in vendors):
+        yield from through.resources
+        yield from (f"{prefix}*" for prefix in through.prefixes)
 
 
 def _served_families(policy: Policy) -> set[str]:
