@@ -86,10 +86,15 @@ def _derived(vendor: Vendor) -> dict[str, Any]:
     return {
         "by_dimension": by_dimension,
         "expressed": frozenset(filter(by_dimension.get, by_dimension)) | _implied(vendor),
+        "system": vendor.served_by or _checked_system(vendor),
         "unreported": frozenset(name for name, key in vendor.keys.items() if key.unreported is not None),
         "annotation_keys": not any(key.of_container and key.place != "borrowed" for key in keys),
         "borrowed": {name.text: key for key in keys if key.place == "borrowed" for name in key.spellings},
     }
+
+
+def _checked_system(vendor: Vendor) -> str:
+    return next((source.system for source in vendor.sources), vendor.name)
 
 
 def _implied(vendor: Vendor) -> set[Dimension]:
