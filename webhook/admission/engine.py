@@ -1,5 +1,6 @@
 """One pod → one decision: the sequence of steps."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -205,9 +206,13 @@ def _left_alone(seen: Survey, resolution: PodResult, policy: Policy) -> Unsettle
             requesting = filter(None, (unchanged.requested, unchanged.requested.copy))
             found += [(slot, each.vendor, unchanged.share) for each in requesting]
         elif container.resources and position not in settled:
-            owners = dict.fromkeys([policy.resources.owners(name)[0].vendor for name in container.resources])
-            found += [(slot, policy.vendors[name], None) for name in owners]
+            found += [(slot, vendor, None) for vendor in _owners(container.resources, policy)]
     return tuple(found)
+
+
+def _owners(names: Iterable[str], policy: Policy) -> list[Vendor]:
+    """The vendors of some resource names, each once."""
+    return [policy.vendors[each] for each in dict.fromkeys([policy.resources.owners(name)[0].vendor for name in names])]
 
 
 def _allocations(slots: tuple[Slot, ...], resolution: PodResult) -> tuple[Allocation, ...]:

@@ -101,12 +101,11 @@ def _guard_others(plan: Plan) -> None:
     and its plugin takes the number of a part for that of a container.
     """
     shares = [each for each in plan.allocations if each.share]
-    vendors = [vendor for each in shares for vendor in (each.vendor, each.copy) if vendor and vendor.guard.anywhere]
     served = {each.slot.path for each in shares}
-    for vendor in dict.fromkeys(vendors):
-        for slot in plan.slots:
-            if slot.path not in served and slot.env:
-                _guard_variables(plan, slot, vendor, None, share=True, other=True)
+    others = [slot for slot in plan.slots if slot.path not in served]
+    for vendor in dict.fromkeys([vendor for each in shares for vendor in (each.vendor, each.copy)]):
+        for slot in others if vendor is not None and vendor.guard.anywhere else ():
+            _guard_variables(plan, slot, vendor, None, share=True, other=True)
 
 
 def _strip_owned(plan: Plan) -> None:
@@ -241,11 +240,7 @@ def _removes(plan: Plan, rule: Guard | None, caught: _Caught) -> bool:
     # Asked only where a rule catches something: what is remembered of pods without that serves in any namespace.
     action = _action(plan, rule)
     if action == "deny":
-        denial = _denial(caught, rule)
-        if caught.share and not (rule.whole or caught.other):
-            denial += or_whole(plan, caught.vendor)
-        if field in _EFFECTS and field != "spec.runtimeClassName":
-            denial += f"; the annotation {GUARD}: audit of the namespace permits it"
+        denial = f"{_denial(caught, rule)}{_way_out(plan, caught, rule)}"
         plan.deny(Finding(Reason.GUARDED, denial, container, field, value))
     if action == "warn":
         message = f"{shown} {_EFFECTS.get(field) or _effect(rule, 'may')} and was kept: remove it"
@@ -340,11 +335,7 @@ def _guard_variables(
     guarded = _guarded_env(slot, vendor)
     if not guarded:
         return
-    limits: Mapping[str, str] = {}
-    unset: Mapping[str, str] = {}
-    if vendor.shim is not None and request is not None:
-        sized = sized_request(plan, vendor, request) if plan.policy.cards else request
-        limits, unset = vendor.shim.values(sized, slot.name), vendor.shim.if_unset
+    limits, unset = _written(plan, slot, vendor, request)
     exceptions = plan.policy.settings.guard_exceptions
     gone: list[EnvVar] = []
     for entry in guarded:
@@ -358,6 +349,16 @@ def _guard_variables(
             gone.append(entry)
     if gone:
         slot.drop("env", gone)
+
+
+def _written(
+    plan: Plan, slot: Slot, vendor: Vendor, request: Request | None
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """The variables that the shim writes for a request, and those that it writes where the pod has none."""
+    if vendor.shim is None or request is None:
+        return {}, {}
+    sized = sized_request(plan, vendor, request) if plan.policy.cards else request
+    return vendor.shim.values(sized, slot.name), vendor.shim.if_unset
 
 
 def _guarded_env(slot: Slot, vendor: Vendor) -> list[EnvVar]:
@@ -422,6 +423,13 @@ def _effect(rule: Guard, may: str = "") -> str:
         ("show", "devices that the container did not request") if rule.whole else ("lift", "the limit of the share")
     )
     return f"{may} {verb} {what}" if may else f"{verb}s {what}"
+
+
+def _way_out(plan: Plan, caught: _Caught, rule: Guard) -> str:
+    """What permits what a rule denies."""
+    whole = or_whole(plan, caught.vendor) if caught.share and not (rule.whole or caught.other) else ""
+    audited = caught.field in _EFFECTS and caught.field != "spec.runtimeClassName"
+    return f"{whole}; the annotation {GUARD}: audit of the namespace permits it" if audited else whole
 
 
 def _denial(caught: _Caught, rule: Guard) -> str:
