@@ -9,7 +9,7 @@ for pods that take long nevertheless.
 import enum
 import hashlib
 import re
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -202,7 +202,11 @@ def exceeded(pod: Pod, *, few: bool) -> Finding | None:
         )
     if few and (spec.node_name is None or len(spec.node_name) <= MAX_NODE_NAME):
         return None
-    for number, most, what, field in _counted(spec, containers, sides):
+    return _beyond_first(_counted(spec, containers, sides))
+
+
+def _beyond_first(counted: Iterable[tuple[int, int, str, str]]) -> Finding | None:
+    for number, most, what, field in counted:
         if number > most:
             return _beyond(number, most, what, field)
     return None
