@@ -82,6 +82,11 @@ def nothing_requested(pod: Pod, claims: Mapping[str, tuple[str, ...]], *, left: 
     return Reason.RESOURCE_CLAIMS if pod.spec.resource_claims or claims else Reason.NO_GPU_KEYS
 
 
+def _resources_of(classes: Collection[str]) -> set[str]:
+    """The resource names that request device classes."""
+    return {f"{DEVICE_CLASS}{name}" for name in classes}
+
+
 def check_claims(plan: Plan) -> None:
     """Deny a device class of GPUs beside a GPU request in one container; report other claims, once.
 
@@ -91,7 +96,7 @@ def check_claims(plan: Plan) -> None:
     requesting = _requesting(plan)
     if not requesting:
         return
-    others = {f"{DEVICE_CLASS}{name}" for name in plan.policy.settings.other_device_classes}
+    others = _resources_of(plan.policy.settings.other_device_classes)
     claiming: list[tuple[str | None, str, str]] = []
     for slot in plan.slots:
         claims = [each for each in plan.claims.get(slot.path, ()) if each not in others]
@@ -107,7 +112,7 @@ def check_claims(plan: Plan) -> None:
 
 def _check_beside(plan: Plan, slot: Slot, claims: Sequence[str], beside: str | None) -> None:
     """Deny a claim that is for a GPU beside a request."""
-    of_gpus = {f"{DEVICE_CLASS}{name}" for name in plan.policy.device_classes}
+    of_gpus = _resources_of(plan.policy.device_classes)
     device_class = next((each for each in claims if each in of_gpus), None)
     if beside is not None and device_class is not None and plan.policy.settings.resource_claims == "deny":
         message = (
@@ -129,7 +134,7 @@ def check_keys(pod: Pod, slots: Sequence[Slot], policy: Policy) -> None:
         if claim.name not in own:
             _check_source(claim)
     holders: dict[tuple[str, str | None], str] = {}
-    limited = {f"{DEVICE_CLASS}{name}" for name in policy.classes_of_the_shim}
+    limited = _resources_of(policy.classes_of_the_shim)
     for slot in slots:
         _check_classes(slot, limited)
         held = [named for named in slot.container.claims if named.name in own]

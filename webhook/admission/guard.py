@@ -104,8 +104,9 @@ def _guard_others(plan: Plan) -> None:
     served = {each.slot.path for each in shares}
     others = [slot for slot in plan.slots if slot.path not in served]
     for vendor in dict.fromkeys([vendor for each in shares for vendor in (each.vendor, each.copy)]):
-        for slot in others if vendor is not None and vendor.guard.anywhere else ():
-            _guard_variables(plan, slot, vendor, None, share=True, other=True)
+        if vendor is not None and vendor.guard.anywhere:
+            for slot in others:
+                _guard_variables(plan, slot, vendor, None, share=True, other=True)
 
 
 def _strip_owned(plan: Plan) -> None:
