@@ -92,7 +92,9 @@ def test_what_is_in_force(*, update_golden: bool) -> None:
         for step in rule["steps"]:
             before = None if step.get("first") else found
             maps = [config_map(name, **parts) for name, parts in step.get("maps", {}).items()]
-            maps += [settings(step["settings"])] if "settings" in step else []
+            if "settings" in step:
+                text = step["settings"]
+                maps.append(ConfigMap(SETTINGS_NAME, {"x": ""}, {}) if text is None else settings(text))
             found = outcome(*maps, last_good=before.accepted if before else None)
             with naming(f"{rule['rule']}: {step}"):
                 told = KNOWN.sub("known are …)", told_of(found, before))
