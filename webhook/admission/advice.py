@@ -110,12 +110,14 @@ def not_expressed(intent: Intent, reading: Reading, why: str) -> Denied:
     """Return the denial of a request that the target cannot express; why is said only where nothing can be written instead."""
     container, request = intent.container, reading.request
     instead: Instead = ()
-    plain = _plain_name(intent.target, intent.overrides, intent.policy) if request.whole else None
-    if plain is not None:
-        remedy = f"write {plain}: {request.devices} alone for whole devices"
+    plain = _plain_name(intent.target, intent.overrides, intent.policy)
+    whole = f"write {plain}: {request.devices} alone for whole devices" if plain is not None else ""
+    if request.whole and whole:
+        remedy = whole
     else:
         other, instead = _other_keys(intent, reading)
-        remedy = "; ".join(filter(None, (other, _device(intent, request.memory), _default_to_set(intent, request))))
+        remedies = (other, _device(intent, request.memory), _size_to_write(intent, request))
+        remedy = "; ".join(filter(None, remedies)) or whole
     message = f"{intent.target.name} cannot express {container.shown}{f': {remedy}' if remedy else f' {why}'}"
     if intent.by_settings:
         message = f"{message}; {serving(container.vendor, intent.policy)}"
@@ -170,17 +172,19 @@ def expresses(intent: Intent, key_values: KeyValues, before: Reading) -> bool:
         return False
 
 
-def _default_to_set(intent: Intent, request: Request) -> str | None:
-    """The default of memory without which the target cannot express a source that has no sizes; None if others have."""
-    source = intent.container.vendor
+def _size_to_write(intent: Intent, request: Request) -> str | None:
+    """The target's keys with the size that it needs and a source without sizes cannot have, or a default for all such pods."""
+    source, target = intent.container.vendor, intent.target
     if request.memory is not UNLIMITED or source.by_dimension["memory"]:
         return None
     try:
-        intent.written(replace(request, memory=_AMOUNTS["memory"]))
+        _, written, _ = intent.written(replace(request, memory=_AMOUNTS["memory"]))
     except NoEquivalent:
         return None
-    setting = f"`defaults: {{memory: 8Gi}}` with `extends: {source.name}`"
-    return f"set {setting}, or annotate the namespace {labels.DEFAULT_PREFIX}memory: 8Gi"
+    resources = all(target.keys[name].place == "resource" for name in written.keys)
+    keys = f"write {' and '.join(sorted(map(str, written.keys.values())))} alone for 8 GiB per device, or " if resources else ""
+    default = f"`defaults: {{memory: 8Gi}}` with `extends: {source.name}`"
+    return f"{keys}set {default}, or annotate the namespace {labels.DEFAULT_PREFIX}memory: 8Gi"
 
 
 def _device(intent: Intent, memory: Memory | None) -> str | None:
