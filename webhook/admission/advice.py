@@ -182,7 +182,11 @@ def _size_to_write(intent: Intent, request: Request) -> str | None:
     except NoEquivalent:
         return None
     resources = all(target.keys[name].place == "resource" for name in written.keys)
-    keys = f"write {' and '.join(sorted(map(str, written.keys.values())))} alone for 8 GiB per device, or " if resources else ""
+    keys = (
+        f"write {' and '.join(sorted(map(str, written.keys.values())))} alone for 8 GiB per device, or "
+        if resources
+        else ""
+    )
     default = f"`defaults: {{memory: 8Gi}}` with `extends: {source.name}`"
     return f"{keys}set {default}, or annotate the namespace {labels.DEFAULT_PREFIX}memory: 8Gi"
 
