@@ -37,6 +37,16 @@ def test_overview_is_grouped(run: Run) -> None:
     assert sum(map(len, GROUPS.values())) == len(COMMANDS)
 
 
+def test_options_of_the_policy_are_explained_once(run: Run) -> None:
+    """In the overview; a command that has them names them in a line."""
+    explained = "Of an installation with these values"
+    assert explained in run("--help").stdout
+    for name in COMMANDS:
+        told = run(name, "--help").stdout
+        assert explained not in told
+        assert ("Policy, explained by" in told) is (" --values" in told)
+
+
 def test_summaries_agree_with_the_commands(run: Run) -> None:
     """Each command's help begins with a sentence of its own."""
     for name in COMMANDS:

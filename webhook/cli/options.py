@@ -35,15 +35,15 @@ class GivenPath(click.Path):
 
 
 class PolicyCommand(click.Command):
-    """A command whose help has the options that choose a policy in a section of their own."""
+    """A command whose help has the options that choose a policy in a line: `policy_records` explain them, once for all."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         records = [(each.name, record) for each in self.get_params(ctx) if (record := each.get_help_record(ctx))]
-        policy = {field.name for field in fields(PolicyOptions)}
-        sections = {"Options": False, "Policy; without any of these no target, and whole devices stay whole": True}
-        for title, of_policy in sections.items():
-            with formatter.section(title):
-                formatter.write_dl([record for name, record in records if (name in policy) is of_policy])
+        policy = {field.name for field in fields(PolicyOptions)} - {"cluster"}
+        with formatter.section("Options"):
+            formatter.write_dl([record for name, record in records if name not in policy])
+        with formatter.section("Policy, explained by `vgpu-webhook --help`"):
+            formatter.write_text(", ".join(option.split()[0] for name, (option, _) in records if name in policy))
 
 
 def configured(command: Command) -> Command:
@@ -136,6 +136,12 @@ def policy_options(command: Command) -> Command:
     )
     made: Any = chart(configured(context(of_cluster(gathered))))
     return made  # type: ignore[no-any-return]
+
+
+def policy_records(ctx: click.Context) -> list[tuple[str, str]]:
+    """The options of `policy_options`, each with its help."""
+    options = click.command(policy_options(print)).params
+    return [record for each in options if (record := each.get_help_record(ctx))]
 
 
 def of_cluster(command: Command) -> Command:
