@@ -236,7 +236,7 @@ def target_of(vendor: Vendor, overrides: Overrides, policy: Policy) -> Vendor:
     match override_source(vendor, overrides, policy):
         case "pod" | "namespace" as origin:
             named = overrides.namespace_target if overrides.pod_target is None else overrides.pod_target
-            return _annotated(f"{named}", origin, policy)
+            return _annotated(f"{named}", origin, overrides.findings, policy)
         case "mapping":
             return policy.vendors[vendor.translate_to or ""]
         case "settings":
@@ -264,13 +264,14 @@ def override_source(vendor: Vendor, overrides: Overrides, policy: Policy) -> Ori
     return "settings" if preset is not None and vendor.same_family(preset) else "itself"
 
 
-def _annotated(name: str, origin: str, policy: Policy) -> Vendor:
+def _annotated(name: str, origin: str, findings: tuple[Finding, ...], policy: Policy) -> Vendor:
     target = policy.vendor_called(name)
     known = [each.name for each in policy.vendors.values() if each.target]
     named = f"the {origin}'s annotation {labels.TARGET} names {name[:64]!r}"
     if target is None:
         aliases = (each for each, own in policy.names.items() if own in known)
-        message = f"{named}, which is not a vendor: {nearest_known(name, known, aliases)}"
+        also = "".join(f" ({each.message})" for each in findings)
+        message = f"{named}, which is not a vendor: {nearest_known(name, known, aliases)}{also}"
         raise deny(Reason.UNKNOWN_TARGET, message, field=labels.TARGET, value=name)
     if not target.target:
         message = f"{named}, which cannot be a target: write one of {', '.join(sorted(known))}"

@@ -1,21 +1,16 @@
 """What is valid in a policy, and has not the effect that it seems to have."""
 
 import difflib
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
 
+from webhook.mapping.load import load_policy
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import BUILT_IN
 from webhook.mapping.requests.values import unconfigured_size
-
-_LIKE: Final = 0.8
-"""Similarity from which a family counts as a misspelled built-in one (`difflib`)."""
 
 
 def doubts(policy: Policy) -> Iterator[str]:
     """Yield the vendors to configure, those that are served in vain, and families that are probably misspelled."""
-    families = sorted({vendor.family for vendor in policy.vendors.values() if vendor.source == BUILT_IN})
     for vendor in policy.vendors.values():
         if not vendor.inactive and (why := unconfigured_size(vendor)) is not None:
             yield f"{vendor.name} is in force, but its keys cannot be read until it is configured: {why}"
@@ -26,6 +21,13 @@ def doubts(policy: Policy) -> Iterator[str]:
                     f"`served` names {vendor.name} in vain: {name} is read as a key of {owner.vendor}; "
                     f"write `owners: {{{name}: {vendor.name}}}` beside it, or remove it"
                 )
-        near = difflib.get_close_matches(vendor.family, families, n=1, cutoff=_LIKE)
-        if near and vendor.family not in families:
-            yield f"{vendor.name}: no other mapping has the family {vendor.family} (did you mean `{near[0]}`?)"
+    yield from families_meant((vendor.name, vendor.family) for vendor in policy.vendors.values())
+
+
+def families_meant(vendors: Iterable[tuple[object, object]]) -> Iterator[str]:
+    """Yield the families, each with its vendor, that are probably misspelled ones of the built-in vendors."""
+    families = sorted({vendor.family for vendor in load_policy().vendors.values()})
+    for name, family in vendors:
+        near = difflib.get_close_matches(str(family), families, n=1, cutoff=0.8)
+        if near and family not in families:
+            yield f"{name}: no other mapping has the family {family} (did you mean `{near[0]}`?)"

@@ -8,7 +8,7 @@ import msgspec
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.decision import CHOICES
 from webhook.admission.eligibility import Mode, enforcement_of
-from webhook.admission.overrides import overrides_of, target_of
+from webhook.admission.overrides import Overrides, overrides_of, target_of
 from webhook.admission.served import check_ordered
 from webhook.admission.survey import unread_keys
 from webhook.cluster.client import LIST_SECONDS, ApiError, Object, read_as
@@ -70,9 +70,9 @@ def invalid_values(space: Namespace, policy: Policy) -> Iterator[str]:
     )
     yield from (each.message for each in findings if each is not None and each.reason is not Reason.OUTSIDE_ROLLOUT)
     vendor = next((each for each in policy.in_force if each.claim is None), None)
-    if vendor is not None and overrides.namespace_target is not None:
+    if vendor is not None and (named := overrides.namespace_target) is not None:
         try:
-            check_ordered(target_of(vendor, overrides, policy), "namespace", policy)
+            check_ordered(target_of(vendor, Overrides(namespace_target=named), policy), "namespace", policy)
         except Denied as denied:
             yield denied.finding.message
 

@@ -22,7 +22,7 @@ from webhook.cluster.policy.documents import (
     overlooked,
 )
 from webhook.cluster.registration.names import sent_names
-from webhook.doctor.doubts import doubts
+from webhook.doctor.doubts import doubts, families_meant
 from webhook.doctor.pods import invalid_values
 from webhook.doctor.result import Check, FileLine, Level, Result, UnansweredError, counted, error, ok, warning
 from webhook.labels import MAPPING, PREFIX
@@ -247,7 +247,10 @@ def _headers(files: ReadFiles) -> Result:
 
 def _vendors(files: ReadFiles) -> Result:
     """Can the keys of all vendors in force be read, and have `served` and `family` an effect?"""
-    texts = dict.fromkeys(text for policy in (files.valid, *files.values) for text in doubts(policy))
+    written = [each.document.data for each in files.documents if files.policy is None]
+    texts = dict.fromkeys(families_meant((data.get("vendor"), data.get("family")) for data in written))
+    if not texts:
+        texts = dict.fromkeys(text for policy in (files.valid, *files.values) for text in doubts(policy))
     hint = "correct their mappings, or the settings"
     return _found("vendors to configure", ((text, FileLine()) for text in texts), hint)
 

@@ -251,8 +251,10 @@ def _judged(obj: KubeObject, place: PodPlace, context: Context, options: _Option
     place, zeros = _with_zeros(place)
     pod = _decoded(obj, place, _as_created(place, context.namespace.name, options.target))
     try:
-        made = place.owner is None
-        decision = options.decide(pod, context, options.policy) if made else _of_template(pod, context, options)
+        if place.owner is None:
+            decision = options.decide(pod, context, options.policy)
+        else:
+            decision = decide_template(pod, context, options.policy, options.decide)
     except msgspec.DecodeError as error:  # in a part that is decoded on demand: tolerations, affinity
         where = (*obj.path, *place.field(("spec",)))
         raise obj.manifest.error(where, f"Kubernetes could not decode this: {error}") from error
@@ -266,7 +268,9 @@ def _judged(obj: KubeObject, place: PodPlace, context: Context, options: _Option
     operations: list[Operation] = [{"op": "replace", "path": pointer(field), "value": "0"} for field in fields]
     written, later = _operations(place, decision.patch)
     unsent = options.match is not None and not sends(pod, options.match) and bool(_findings(decision))
-    missing = f"namespace {context.namespace.name} lacks the label {options.policy.settings.opt_in_label}: enabled"
+    space, opt_in = context.namespace, options.policy.settings.opt_in_label
+    other = f", and has {space.labels[opt_in]!r}" if opt_in in space.labels else ""
+    missing = f"namespace {space.name} lacks the label {opt_in}: enabled{other}"
     told = _unsent(obj, place, decision) if unsent else _messages(obj, place, decision, missing, later)
     where_ = f"{path_text(place.path)}: " if several else ""
     messages += [each._replace(text=f"{where_}{each.text}") for each in told]
@@ -356,10 +360,6 @@ _EVERYTHING: Final = ("everything",)
 
 _INDEPENDENT: Final = frozenset({"schedulerName", "runtimeClassName", "nodeSelector", "tolerations"})
 """The fields of a pod spec that nothing else in a pod refers to: without them the rest is right, too."""
-
-
-def _of_template(pod: Pod, context: Context, options: _Options) -> Decision:
-    return decide_template(pod, context, options.policy, options.decide)
 
 
 def _quantities(pod: Mapping[str, Any]) -> Iterator[tuple[FieldPath, Any]]:

@@ -46,7 +46,8 @@ _BEGINNING: Final = 3  # the fewest characters of a name that count as the begin
 def nearest_known(name: str, known: Iterable[str], aliases: Iterable[str] = ()) -> str:
     """Return a hint for an unknown name: the known one, or alias of one, that was probably meant, else all known ones."""
     names = sorted(known)
-    near = difflib.get_close_matches(name[:64], sorted({*names, *aliases}), n=1)
+    likely, start = sorted({*names, *aliases}), name[:64]
+    near = difflib.get_close_matches(start, likely, n=1) or difflib.get_close_matches(start.lower(), likely, n=1)
     near = near or [each for each in names if len(name) >= _BEGINNING and each.startswith(name)][:1]
     return f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}" if names else "there are none"
 

@@ -7,6 +7,7 @@ document replaces the built-in one; with a new name it must not use the same res
 
 import copy
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -150,6 +151,10 @@ _TOLD: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], tuple[str, str | No
     "refused": lambda _, about: (about["message"], about["hint"]),
     "value_error": lambda _, about: (str(about["error"]), None),
     "literal_error": lambda found, about: (f"{_quoted(found)} is not one of {about['expected']}", None),
+    "string_pattern_mismatch": lambda found, about: (
+        f"string should match pattern '{about['pattern']}', not {_quoted(found)}",
+        _MEANT.format(found.lower()) if re.search(about["pattern"], found.lower()) else None,
+    ),
     "too_short": lambda found, _: (f"is an empty {'map' if found == {} else 'list'}", "write one entry or more"),
     "too_long": lambda found, about: (f"has {len(found)} entries", f"at most {about['max_length']} are allowed"),
     "string_too_long": lambda found, about: (

@@ -260,6 +260,9 @@ class Nearness:
         keys = self._resources.below.get(domain, {})
         if local in keys:  # of an inactive vendor that is in no dispute
             return None
+        for key in keys:
+            if key.lower() == local.lower():
+                return NearMiss(f"{domain}/{key}", sure=True)
         # A name more probably means a long key than a short one that it begins with, and the same hardware than another.
         long = _long(keys)
         short = [key for key in keys if key not in long]
@@ -293,8 +296,8 @@ def _around(text: str) -> tuple[str, str]:
 
 
 def _letters(name: str) -> str:
-    """A name without what is easily left out: upper case, and signs between letters and digits."""
-    return re.sub(r"[^a-z0-9/]", "", name.lower())
+    """A name without what is easily left out: upper case, signs between letters and digits, and the bytes of `10gb`."""
+    return re.sub("[^a-z0-9/]|(?<=[0-9]g)i?b", "", name.lower())
 
 
 def nearest_first(name: str, names: Iterable[str]) -> list[str]:
