@@ -40,13 +40,11 @@ def codes(names: tuple[str, ...], output: str) -> None:
 
 
 def _known(code: str) -> Reason:
-    reason = BY_CODE.get(code.upper()) or BY_CODE.get(f"VGW{code}")
-    reason = reason or next((each for each in Reason if each.slug == code.lower()), None)
+    slugs = {reason.slug: reason for reason in Reason}
+    reason = BY_CODE.get(code.upper()) or BY_CODE.get(f"VGW{code}") or slugs.get(code.lower())
     if reason is None:
-        known = {name.lower(): name for each in Reason for name in (each.code, each.slug)}
-        # Another number is another code, however near it is.
-        near = [] if code.lower().startswith("vgw") else difflib.get_close_matches(code.lower(), known, n=1)
-        hint = f"did you mean {', '.join(known[name] for name in near)}?" if near else "`vgpu-webhook codes` lists them"
+        near = difflib.get_close_matches(code.lower(), slugs, n=1)  # another number is another code, however near it is
+        hint = f"did you mean {near[0]}?" if near else "`vgpu-webhook codes` lists them"
         raise click.BadParameter(f"{code} is not a reason code; {hint}", param_hint="VGW###")
     return reason
 
