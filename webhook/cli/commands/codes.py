@@ -40,13 +40,14 @@ def codes(names: tuple[str, ...], output: str) -> None:
 
 
 def _known(code: str) -> Reason:
-    slugs = {reason.slug: reason for reason in Reason}
-    reason = BY_CODE.get(code.upper()) or BY_CODE.get(f"VGW{code}") or slugs.get(code.lower())
-    if reason is None:
-        near = difflib.get_close_matches(code.lower(), slugs, n=1)  # another number is another code, however near it is
-        hint = f"did you mean {near[0]}?" if near else "`vgpu-webhook codes` lists them"
-        raise click.BadParameter(f"{code} is not a reason code; {hint}", param_hint="VGW###")
-    return reason
+    known = {name.lower(): (name, reason) for reason in Reason for name in (reason.code, reason.slug)}
+    found = known.get(code.lower()) or known.get(f"vgw{code}")
+    if found is not None:
+        return found[1]
+    # Another number is another code, however near it is.
+    near = [] if code.lower().startswith("vgw") else difflib.get_close_matches(code.lower(), known, n=1)
+    hint = f"did you mean {known[near[0]][0]}?" if near else "`vgpu-webhook codes` lists them"
+    raise click.BadParameter(f"{code} is not a reason code; {hint}", param_hint="VGW###")
 
 
 def _explained(reason: Reason) -> str:
