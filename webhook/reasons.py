@@ -1,17 +1,22 @@
-"""Every reason for a decision: one enumeration for messages, status, audit annotations, logs and metrics; and findings.
+"""Every reason for a decision: one enumeration for messages, status, audit annotations, logs and metrics.
 
-The codes are stable: a number never gets a second meaning. `webhook.codes` has their texts.
+The codes are stable: a number never gets a second meaning. ``reasons.yaml`` explains them, and becomes ``docs/codes.md``.
+A finding about a pod is a reason with its details, as a warning or as a denial.
 
-Findings about a pod: a reason with its details, as a warning or as a denial.
+Texts are cut to a length, and shown without hidden characters, because what a user writes has any. The text of an unforeseen
+error may quote its input, so only the type of the error and its places in the code are told.
 """
 
 import enum
-from typing import Final, TypeAlias
+import re
+import traceback
+from functools import cache
+from importlib import resources
+from typing import Any, Final, Self, TypeAlias
 
 import msgspec
 
 from webhook.quantity import Number
-from webhook.text import shorten, shown
 
 
 class ReasonKind(enum.Enum):
@@ -223,3 +228,96 @@ def deny(
 ) -> Denied:
     """Return the exception for a denial with these details."""
     return Denied(Finding(reason, message, container, field, value, instead=instead, named=named))
+
+
+class ReasonGroup(enum.Enum):
+    """What a person does about a code: a group of the page, with its heading and what to do."""
+
+    AMOUNT = "amount", "Write another amount", "Write the amount that the message names."
+    KEY = "key", "Correct a key", "Write, move or remove the key as the message says."
+    TARGET = "target", "See what the target lacks", "Change the request as the message says, or choose another target."
+    PLACE = "place", "Leave the node to the mapping", "Remove the field that the message names."
+    LIMIT = "limit", "Leave the limit alone", "Remove what the message names, or write it as it says."
+    CLUSTER = "cluster", "Ask whoever runs the cluster", "The policy or the namespace decides."
+    NOTHING = "nothing", "Nothing is wrong", "Nothing to do. Only the status, the audit log and metrics say so."
+    BUG = "bug", "Report a bug", "Report the log line and the manifest of the pod."
+
+    heading: str
+    remedy: str
+
+    def __new__(cls, key: str, heading: str, remedy: str) -> Self:
+        """Return a group whose value is its key, as ``reasons.yaml`` names it."""
+        group = object.__new__(cls)
+        group._value_ = key
+        group.heading = heading
+        group.remedy = remedy
+        return group
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """The meaning of a code.
+
+    Attributes:
+        title: a few words, for tables and headings.
+        group: what a person does about it.
+        meaning: what happened, in a sentence.
+        remedy: what to do about it beyond what its group says.
+        example: a message that says what to do, where there is no remedy.
+    """
+
+    title: str
+    group: ReasonGroup
+    meaning: str
+    remedy: str = ""
+    example: str = ""
+
+    @property
+    def advice(self) -> str:
+        """What to do about it, with what its group says."""
+        return self.remedy or self.group.remedy
+
+
+def explanation_of(reason: Reason) -> Explanation:
+    """Return what a reason means; read when somebody asks for it."""
+    return _explanations()[reason.code]
+
+
+@cache
+def _explanations() -> dict[str, Explanation]:
+    return msgspec.yaml.decode((resources.files("webhook") / "reasons.yaml").read_bytes(), type=dict[str, Explanation])
+
+
+MAX_FRAMES: Final = 12
+"""Innermost frames of an error that are logged: enough to find it, bounded against endless recursion."""
+
+_HIDDEN: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufff9-\ufffb"
+    r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    r"\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Control characters, separators of lines, and what Unicode lets programs not show (``Default_Ignorable_Code_Point`` of
+``DerivedCoreProperties.txt``): among them marks of direction, by which a message reads as if it said something else. The API
+server silently drops a warning with a control character in it."""
+
+
+def shorten(text: str, most: int = 63) -> str:
+    """A text of at most `most` characters, with an ellipsis if it was cut: names in honest pods are seldom longer than 63."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def shown(text: str) -> str:
+    """A text in which every character is seen: hidden ones are replaced."""
+    return text if text.isascii() and text.isprintable() else _HIDDEN.sub("�", text)
+
+
+def without_middle(text: str, most: int = 1000) -> str:
+    """Shorten a text to about `most` characters by cutting its middle: the end often says what is wrong."""
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[-(most // 2) :]}"
+
+
+def error_fields(error: BaseException) -> dict[str, Any]:
+    """The fields to log about an unexpected error, the first of a group: its type and its traceback, innermost last."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    frames = traceback.extract_tb(error.__traceback__)[-MAX_FRAMES:]
+    return {"error": type(error).__name__, "traceback": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}

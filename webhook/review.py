@@ -15,8 +15,7 @@ import msgspec
 
 from webhook.admission.decision import Decision
 from webhook.pod import ABSENT, MAX_TEXTS, UNDECODABLE, Pod, RawPod, check_few_texts
-from webhook.reasons import Finding
-from webhook.text import shorten
+from webhook.reasons import Finding, shorten
 
 MAX_UID: Final = 128
 """The longest uid of a review in characters; the response contains it. Those of the API server have 36."""

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from deploy.generate import DEPLOY
-from webhook.codes import ReasonGroup, explanation_of
-from webhook.reasons import Reason, ReasonKind
+from webhook.reasons import Reason, ReasonGroup, ReasonKind, explanation_of
 
 PAGE: Final[Path] = DEPLOY.parent / "docs" / "codes.md"
 

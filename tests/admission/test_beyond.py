@@ -11,7 +11,7 @@ from tests.mapping.vendors import policy
 from tests.naming import each_of, naming
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.admission.beyond import MAX_ANNOTATIONS, MAX_HIDDEN
+from webhook.admission.eligibility import MAX_ANNOTATIONS, MAX_HIDDEN
 from webhook.admission.judge import judge_pod
 from webhook.pod import decode_pod
 from webhook.reasons import Reason

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from webhook.admission import Context, Namespace
-from webhook.admission.ephemeral import MAX_DECISIONS, judge_ephemeral
+from webhook.admission.judge import MAX_DECISIONS, judge_ephemeral
 from webhook.mapping.load import load_policy
 from webhook.pod import decode_ephemeral, decode_pod
 

@@ -11,7 +11,7 @@ from tests.mapping.vendors import policy
 from tests.naming import each_of, naming
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.admission.hide import HIDING, hiding_of
+from webhook.admission.guard import HIDING, hiding_of
 from webhook.admission.judge import judge_pod
 from webhook.mapping.load import load_policy
 from webhook.pod import decode_pod

@@ -22,8 +22,7 @@ from tests.naming import naming
 from tests.strict_patch import apply_strictly
 from tests.yaml_text import dump_table, load_yaml, put
 from webhook.admission import Context, Decision, decide
-from webhook.admission.ephemeral import judge_ephemeral
-from webhook.admission.judge import judge_pod, judge_update
+from webhook.admission.judge import judge_ephemeral, judge_pod, judge_update
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod, decode_ephemeral, decode_pod
 from webhook.reasons import Reason

@@ -13,8 +13,7 @@ import pytest
 from tests.naming import naming
 from tests.yaml_text import dump_table, load_yaml
 from webhook.admission import Context, Namespace
-from webhook.admission.judge import judge_templates
-from webhook.admission.stray import MAX_PARTS, strays
+from webhook.admission.judge import MAX_PARTS, judge_templates, strays
 from webhook.mapping.load import load_policy
 from webhook.pod import decode_pod
 from webhook.reasons import Finding

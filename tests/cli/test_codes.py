@@ -8,8 +8,7 @@ import yaml
 
 from deploy.generate.codes import PAGE, page
 from tests.cli.conftest import Run
-from webhook.codes import ReasonGroup, explanation_of
-from webhook.reasons import BY_CODE, Reason, ReasonKind
+from webhook.reasons import BY_CODE, Reason, ReasonGroup, ReasonKind, explanation_of
 
 
 def test_the_page_is_up_to_date() -> None:

@@ -17,9 +17,8 @@ from tests.mapping.vendors import vendor as vendor_of
 from webhook.cli.options import PolicyOptions
 from webhook.cli.policy_source import sourced_policy
 from webhook.cli.terminal import aligned
-from webhook.codes import explanation_of
 from webhook.mapping.load import load_policy
-from webhook.reasons import Reason
+from webhook.reasons import Reason, explanation_of
 
 
 def test_table(run: Run, golden: Callable[[str, str], None]) -> None:

@@ -10,7 +10,7 @@ from tests.naming import each_of
 from tests.strict_patch import apply_strictly
 from tests.ways_out import ADDED_LATER, DONE, LATER, LATER_HIDDEN, ROWS, WAYS_OUT, WayOut
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.admission.ephemeral import judge_ephemeral
+from webhook.admission.judge import judge_ephemeral
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_ephemeral, decode_pod

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from webhook.admission.decision import size_of
-from webhook.admission.engine import denied
+from webhook.admission.decision import denied, size_of
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import ENTRY, MAX_BYTES, MAX_MET, Memo
 from webhook.reasons import Finding, Reason

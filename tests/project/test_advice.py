@@ -21,7 +21,6 @@ from tests.mapping.vendors import policy as configured
 from tests.naming import each_of, naming
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.codes import explanation_of
 from webhook.labels import TARGET, keys_of
 from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.settings import Settings
@@ -29,7 +28,7 @@ from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.pod import decode_pod
-from webhook.reasons import Finding, Reason
+from webhook.reasons import Finding, Reason, explanation_of
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").glob("*.md"))]

@@ -7,8 +7,7 @@ import pytest
 import yaml
 
 from tests.project.test_docs import BLOCKS, CHINESE, COMMUNITY, ROOT, TEXTS
-from webhook.codes import explanation_of
-from webhook.reasons import Reason
+from webhook.reasons import Reason, explanation_of
 
 MODULES: Final = {
     "k8s.io/kubernetes": "controlplane/go.mod",

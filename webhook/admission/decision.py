@@ -34,9 +34,8 @@ from webhook.pod import (
     paths_in,
     present,
 )
-from webhook.reasons import Denied, Finding, Reason, ReasonKind
+from webhook.reasons import Denied, Finding, Reason, ReasonKind, shorten
 from webhook.request import ClaimTemplate, Request
-from webhook.text import shorten
 
 PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
 
@@ -156,6 +155,18 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 def untouched(reason: Reason, warnings: tuple[Finding, ...] = ()) -> Decision:
     """Return the decision that leaves a pod unchanged."""
     return Decision(allowed=True, reason=reason, warnings=warnings)
+
+
+def denied(denial: Finding, findings: tuple[Finding, ...] = (), vendors: tuple[str, ...] = ()) -> Decision:
+    """Return the decision that denies a pod, with the findings of earlier steps."""
+    warnings = tuple(dict.fromkeys([finding for finding in findings if not finding.note]))
+    audit = {**reasons_of((*warnings, denial)), "denied": denial.text}
+    return Decision(allowed=False, reason=denial.reason, warnings=warnings, denial=denial, audit=audit, vendors=vendors)
+
+
+def reasons_of(findings: tuple[Finding, ...]) -> dict[str, str]:
+    """Return the codes of the findings, for the audit log; empty without findings."""
+    return {"reasons": ",".join(dict.fromkeys([finding.reason.code for finding in findings]))} if findings else {}
 
 
 MAX_FACTS: Final = 16 * 1024

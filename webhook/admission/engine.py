@@ -1,13 +1,12 @@
-"""One pod → one decision: the sequence of steps."""
+"""One pod → one decision: the sequence of steps, and what a changed pod says of itself: the status, and a summary of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 from webhook import labels
-from webhook.admission.beyond import beyond, crowded
 from webhook.admission.claims import check_claims, check_keys, nothing_requested, write_claims
 from webhook.admission.decision import (
     Allocation,
@@ -17,29 +16,39 @@ from webhook.admission.decision import (
     Namespace,
     Plan,
     Unsettled,
+    denied,
     facts_of,
+    reasons_of,
     remember,
     untouched,
 )
-from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, exceeded, overfull, skip_reason
-from webhook.admission.guard import guard_pod
-from webhook.admission.hide import hide_devices, show_devices
+from webhook.admission.eligibility import PLAIN, Mode, beyond, crowded, enforcement_of, exceeded, overfull, skip_reason
+from webhook.admission.guard import guard_pod, hide_devices, show_devices
 from webhook.admission.overrides import overrides_of
 from webhook.admission.placement import drop_references, place_pod, report_belongings, report_hints
 from webhook.admission.resolve import resolve
+from webhook.admission.settled import Settled
 from webhook.admission.shim import inject_shim, keep_environment
-from webhook.admission.status import most_done, status_of, summary_of
 from webhook.admission.survey import NOTHING_FOUND, Survey, all_at_once, idle_counts, survey, unread_keys
 from webhook.admission.together import PodResult
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.patch import Slot
 from webhook.pod import Pod
-from webhook.reasons import Denied, Finding, Reason, ReasonKind
-from webhook.text import shown
+from webhook.quantity import exact_text
+from webhook.reasons import Denied, Finding, Reason, ReasonKind, shown
+from webhook.request import DIMENSIONS, Request, amount_text
 
 MAX_AUDITED: Final = 16 * 1024
 """The most characters of a status in the audit log: container names are not validated before admission."""
+
+_BY_DEFAULT: Final = " by default"
+
+MAX_LINES: Final = 8
+"""Lines of a summary for containers."""
+
+MAX_NAME: Final = 30
+"""Characters of a container's name in it: ``kubectl describe`` shows 138 of a line."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -169,12 +178,12 @@ def _decision(plan: Plan, resolution: PodResult) -> Decision:
     """The decision to which a plan leads: the operations, with the status if there are any, and what is said of them."""
     findings = tuple(dict.fromkeys(plan.findings))  # what is wrong in the namespace is found for each container
     notes = [each for each in findings if each.note]
-    status = status_of(plan, resolution, notes)
+    status = _status_of(plan, resolution, notes)
     text = shown(_encode(status).decode())
     operations = plan.spec_operations()
     if operations or plan.changed:
-        plan.labels[labels.CHANGED] = most_done(resolution.settled)
-        plan.annotations |= {labels.STATUS: text, labels.SUMMARY: summary_of(status, plan)}
+        plan.labels[labels.CHANGED] = _most_done(resolution.settled)
+        plan.annotations |= {labels.STATUS: text, labels.SUMMARY: _summary_of(status, plan)}
     operations += plan.metadata_operations()
     plan.policy.read_keys.require([*plan.labels, *plan.annotations, *plan.node_selector])
     if not plan.allocations and not operations:
@@ -258,13 +267,6 @@ def _write(plan: Plan, resolution: PodResult) -> None:
                 texts[key] = text
 
 
-def denied(denial: Finding, findings: tuple[Finding, ...] = (), vendors: tuple[str, ...] = ()) -> Decision:
-    """Return the decision that denies a pod, with the findings of earlier steps."""
-    warnings = tuple(dict.fromkeys([finding for finding in findings if not finding.note]))
-    audit = {**reasons_of((*warnings, denial)), "denied": denial.text}
-    return Decision(allowed=False, reason=denial.reason, warnings=warnings, denial=denial, audit=audit, vendors=vendors)
-
-
 def deny_unread(what: str, context: Context, policy: Policy) -> Decision:
     """Return the decision on a pod of which nothing but its namespace is known: an error would let it through unjudged."""
     # The workload is not known either, so no roll-out leaves it out.
@@ -310,6 +312,99 @@ def _under_enforce(finding: Finding) -> Finding:
     return msgspec.structs.replace(finding, message=f"under enforce{denied}: {finding.message}")
 
 
-def reasons_of(findings: tuple[Finding, ...]) -> dict[str, str]:
-    """Return the codes of the findings, for the audit log; empty without findings."""
-    return {"reasons": ",".join(dict.fromkeys([finding.reason.code for finding in findings]))} if findings else {}
+def _most_done(settled: Sequence[Settled]) -> Literal["translated", "filled", "completed", "hidden"]:
+    """Return the most that was done to a pod; one that requests nothing was changed only to hide devices."""
+    if any([each.translated for each in settled]):
+        return "translated"
+    if any([each.reading.filled for each in settled]):
+        return "filled"
+    return "completed" if settled else "hidden"
+
+
+def _summary_of(status: Mapping[str, Any], plan: Plan) -> str:
+    """Return what became of a pod, by its status: a line for each requesting container, and one for what concerns the pod."""
+    lines = [_line(name, container) for name, container in status["containers"].items()]
+    if len(lines) > MAX_LINES:
+        lines[MAX_LINES:] = [f"and {len(lines) - MAX_LINES} more containers"]
+    if plan.hidden:
+        names = [name[:MAX_NAME] for name in plan.hidden[:MAX_LINES]]
+        more = f" and {len(plan.hidden) - MAX_LINES} more" if len(plan.hidden) > MAX_LINES else ""
+        lines.append(f"devices hidden from: {', '.join(names)}{more}")
+    if plan.stripped:
+        lines.append(f"removed by the guard: {plan.stripped}")
+    if "scheduler" in status:
+        lines.append(f"scheduler: {status['scheduler']}")
+    return "\n".join(lines)
+
+
+def _line(name: str, container: Mapping[str, Any]) -> str:
+    request = container["allocation"] if "allocation" in container else container["request"]
+    defaults = container.get("defaults", ())
+    devices, memory, cores = request["devices"], request["memory"], request["cores"]
+    many, each = ("device", "") if devices == 1 else ("devices", " each")
+    counted, sized, parted = [_BY_DEFAULT if dimension in defaults else "" for dimension in DIMENSIONS]
+    if memory == cores == "100%":
+        amounts = f"{devices} whole {many}{counted}"
+    else:
+        amounts = f"{devices} {many}{counted}, memory {memory}{each}{sized}, cores {cores}{parted}"
+    source = f", translated from {container['vendor']}" if "target" in container else ""
+    claim = f", claim of {container['claim']}" if "claim" in container else ""
+    claim += f", its request {container['claimRequest']}" if "claimRequest" in container else ""
+    return f"{name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + '…'}: {amounts}{source}{claim}"
+
+
+def _status_of(plan: Plan, resolution: PodResult, noted: Iterable[Finding]) -> dict[str, Any]:
+    """Return the status of a pod: what was requested, its meaning, the defaults that applied, and what was written.
+
+    Plain data with a stable order of keys.
+    """
+    notes: dict[str | None, list[str]] = {}
+    for finding in noted:
+        notes.setdefault(finding.container, []).append(f"{finding.reason.code}: {finding.message}")
+    containers: dict[str, Any] = {}
+    for settled in resolution.settled:
+        name = settled.requested.name
+        containers[name] = _container(settled, plan.deliveries.get(name), notes.get(name))
+        if settled.claim:
+            path = plan.slots[settled.requested.position].path
+            containers[name]["claim"] = plan.templates[path].name
+            if path in plan.requests:
+                containers[name]["claimRequest"] = plan.requests[path]
+    status: dict[str, Any] = {"policy": plan.policy.digest, "containers": containers}
+    if "schedulerName" in plan.fields:
+        status["scheduler"] = plan.fields["schedulerName"]
+    if plan.hidden:
+        status["hidden"] = plan.hidden
+    return status
+
+
+def _amounts(request: Request) -> dict[str, Any]:
+    return {
+        "devices": request.devices,
+        "memory": amount_text(request.memory),
+        "cores": amount_text(request.cores),
+    }
+
+
+def _container(settled: Settled, delivery: str | None, notes: list[str] | None) -> dict[str, Any]:
+    status: dict[str, Any] = {
+        "vendor": settled.requested.vendor.name,
+        "keys": {entry.key: entry.text for entry in settled.requested.all_key_values.values()},
+        "request": _amounts(settled.reading.request),
+    }
+    if settled.request != settled.reading.request:
+        status["allocation"] = _amounts(settled.request)
+    if settled.reading.filled:
+        status["defaults"] = {dimension: default.origin for dimension, default in settled.reading.filled.items()}
+    if settled.translated:
+        status["target"] = settled.target.name
+    written = {name: exact_text(number) for name, number in settled.resources.items() if number is not None}
+    written |= {key: text for _, key, text in settled.keys}
+    written |= {entry.key: entry.text for entry in settled.claim.values()}
+    if written:
+        status["written"] = written
+    if delivery:
+        status["shim"] = delivery
+    if notes:
+        status["notes"] = notes
+    return status

@@ -1,24 +1,40 @@
-"""Judging what is about to be stored: by the same `decide`, without a rule of its own and without a patch.
+"""Judging what is about to be stored, by the same `decide`, without a rule of its own and without a patch.
 
 A mutating webhook sees a pod early and, if others run after it, not as it is stored. Whatever `decide` would still change or
 deny was undone or added since.
+
+An ephemeral container has no resources, and may reach the devices of its pod. So it is judged as a container with each share
+of the pod, whatever that is requested by, and denied where such a container would be denied, or something in it removed.
+
+A workload is never denied: warnings say what would become of its pods. Placeholders in their templates stay open, because
+somebody fills them in before pods are made. Keys at places where nothing reads them are named: no pod has anything of them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+import itertools
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
-from webhook.admission.decision import Context, Decision, untouched
-from webhook.admission.eligibility import Mode, enforcement_of, skip_reason
-from webhook.admission.engine import decide, denied, in_mode, reasons_of
-from webhook.admission.placeholders import decide_template
-from webhook.labels import INJECT, PREFIX, STATUS, TARGET
+from webhook.admission.decision import Allocation, Context, Decision, Plan, denied, facts_of, reasons_of, untouched
+from webhook.admission.eligibility import Mode, enforcement_of, exceeded, overfull, skip_reason
+from webhook.admission.engine import Steps, decide, in_mode, take_steps
+from webhook.admission.guard import guard_pod, hide_devices, hiding_of
+from webhook.admission.placement import check_privileged
+from webhook.admission.shim import check_covered, check_node_folders, inject_shim
+from webhook.admission.survey import all_at_once
+from webhook.labels import INJECT, PREFIX, STATUS, TARGET, keys_of
+from webhook.mapping.document.problem import FieldPath, path_text
+from webhook.mapping.model.names import Names
 from webhook.mapping.model.policy import Policy
-from webhook.patch import Operation
-from webhook.pod import Metadata, Pod
-from webhook.reasons import Finding, Reason, ReasonKind
-from webhook.text import shorten
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.notation import NameSet
+from webhook.patch import Operation, Slot, slots
+from webhook.pod import DEVICE_CLASS, Container, Metadata, Pod, PodSpec
+from webhook.reasons import Denied, Finding, Reason, ReasonKind, shorten
+from webhook.request import Request
+from webhook.workloads import Spot, children, matches
 
 MOST_FIELDS: Final = 4
 """The most fields that a denial lists."""
@@ -26,7 +42,7 @@ MOST_FIELDS: Final = 4
 MAX_FIELD: Final = 200
 """The most characters of a path or value in a denial: names of containers and keys are not validated yet."""
 
-_CONTAINERS: Final = ("spec.containers", "spec.initContainers")
+_OF_CONTAINERS: Final = ("spec.containers", "spec.initContainers")
 
 _ALLOWED: Final = {reason: untouched(reason) for reason in Reason}
 
@@ -42,32 +58,6 @@ def judge_pod(pod: Pod, context: Context, policy: Policy) -> Decision:
     if decision.patch_json:
         return _denied_late(_undone(pod, decision, policy), decision)
     return _ALLOWED[Reason.ALREADY_RIGHT if decision.would_be else decision.reason]
-
-
-def judge_templates(
-    pods: Iterable[tuple[str, Pod]], context: Context, policy: Policy, strays: Sequence[Finding] = ()
-) -> Decision:
-    """Judge the pods of a workload, which is never denied: what would become of them comes back as warnings, denials first.
-
-    Args:
-        pods: each pod with the path of its template, for messages; empty if there is only one.
-        context: the namespace of the workload.
-        policy: as for `decide`.
-        strays: what is wrong with the object around them.
-    """
-    decisions = [(path, decide_template(pod, context, policy)) for path, pod in pods]
-    denials = [
-        _in_template(path, decision.denial, "the pods will be denied: ")
-        for path, decision in decisions
-        if decision.denial is not None
-    ]
-    warnings = [_in_template(path, finding) for path, decision in decisions for finding in decision.warnings]
-    if strays and skip_reason(Pod(), context, policy) is None:
-        warnings += in_mode(untouched(Reason.NO_GPU_KEYS, tuple(strays)), Pod(), context).warnings
-    found = (*denials, *sorted(warnings, key=lambda finding: finding.reason.kind is not ReasonKind.DENIAL))
-    reasons = [*(finding.reason for finding in found), *(decision.reason for _, decision in decisions)]
-    reason = next(iter(reasons), Reason.NO_GPU_KEYS)
-    return Decision(allowed=True, reason=reason, warnings=found, audit=reasons_of(found))
 
 
 def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decision:
@@ -133,7 +123,7 @@ def _as_created(pod: Pod) -> Pod:
     if STATUS not in (metadata.annotations or {}) or INJECT not in (metadata.labels or {}):
         return pod
     labels = {key: text for key, text in (metadata.labels or {}).items() if key != INJECT}
-    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(metadata, labels=labels))
+    return replace(pod, metadata=replace(metadata, labels=labels))
 
 
 def what_counts(pod: Pod, stored: Pod, policy: Policy) -> Pod:
@@ -144,11 +134,11 @@ def what_counts(pod: Pod, stored: Pod, policy: Policy) -> Pod:
     if inject is not None:
         labels[INJECT] = inject
     annotations = policy.read_keys.among(metadata.annotations)
-    spec = msgspec.structs.replace(pod.spec, node_name=None)
+    spec = replace(pod.spec, node_name=None)
     # The roll-out is for workloads: an update must not fall into another bucket than the creation did.
     kept = stored.metadata
     names = Metadata(kept.name, kept.generate_name, owner_references=kept.owner_references)
-    return Pod(msgspec.structs.replace(names, labels=labels, annotations=annotations), spec)
+    return Pod(replace(names, labels=labels, annotations=annotations), spec)
 
 
 def _differs(field: str, before: Pod, after: Pod) -> bool:
@@ -159,21 +149,16 @@ def _differs(field: str, before: Pod, after: Pod) -> bool:
     return one != other
 
 
-def _in_template(path: str, finding: Finding, lead: str = "") -> Finding:
-    where = f"{path}: " if path else ""
-    return msgspec.structs.replace(finding, message=f"{where}{lead}{finding.message}") if where or lead else finding
-
-
 def _denied_late(denial: Finding, decision: Decision) -> Decision:
     if denial.reason is not Reason.UNDONE:
         message = f"{denial.message} (added or changed after the mutating webhook was called)"
-        denial = msgspec.structs.replace(denial, message=message)
+        denial = replace(denial, message=message)
     return denied(denial, decision.warnings, decision.vendors)
 
 
 def _undone(pod: Pod, decision: Decision, policy: Policy) -> Finding:
     """The denial of a pod that would be changed again: which fields, to what."""
-    fields = sorted(dict.fromkeys(_fields(decision.patch, pod)), key=lambda text: text.startswith(_CONTAINERS))
+    fields = sorted(dict.fromkeys(_fields(decision.patch, pod)), key=lambda text: text.startswith(_OF_CONTAINERS))
     shown = "; ".join(fields[:MOST_FIELDS])
     if len(fields) > MOST_FIELDS:
         shown += f"; and {len(fields) - MOST_FIELDS} more"
@@ -225,3 +210,379 @@ def _path_text(path: list[str], pod: Pod) -> str:
         else:
             text += f".{part}"
     return text[1:]
+
+
+MAX_DECISIONS: Final = 512
+"""The most ephemeral containers times shares: honest pods have some dozens."""
+
+
+def judge_ephemeral(pod: Pod, added: Sequence[Container], context: Context, policy: Policy) -> Decision:
+    """Judge what is added to a pod: denied if a container with a share of the pod would be, or would lose something."""
+    pod = what_counts(pod, pod, policy)
+    if skip_reason(pod, context, policy) is not None or enforcement_of(pod, context).mode is not Mode.ENFORCE:
+        return _ALLOWED[Reason.ALREADY_RIGHT]
+    excess = overfull(pod)
+    if excess is not None:
+        return denied(excess)
+    shares = _shares_of(pod, context, policy)
+    if len(added) * (len(shares) + 1) > MAX_DECISIONS:
+        return denied(Finding(Reason.TOO_MANY, f"{len(added)} ephemeral containers at once: add fewer"))
+    for container in added:
+        finding = _denial(container, pod, shares, context, policy)
+        if finding is not None:
+            return denied(replace(finding, container=container.name))
+    return _ALLOWED[Reason.ALREADY_RIGHT]
+
+
+def _shares_of(pod: Pod, context: Context, policy: Policy) -> list[Allocation]:
+    """What the pod's containers have; where that cannot be said, a share of each vendor that the cluster serves."""
+    steps, decision = Steps(), _ALLOWED[Reason.ALREADY_RIGHT]
+    facts = facts_of(pod, context, policy)
+    if facts is not None:
+        decision = take_steps(facts, policy, steps)
+    plan = steps.plan
+    if plan is not None and (plan.allocations or plan.left_alone):
+        left = [_without_request(slot, vendor, share=bool(share)) for slot, vendor, share in plan.left_alone]
+        return [*plan.allocations, *left]
+    if not (policy.settings.hide_devices or not decision.allowed or _has_devices(pod)):
+        return []
+    served = {policy.settings.target, *policy.settings.served}
+    vendors = [vendor for vendor in policy.in_force if vendor.name in served] or policy.in_force
+    (slot,) = slots(Pod(spec=PodSpec([Container()])))
+    return [_without_request(slot, vendor, share=True) for vendor in vendors]
+
+
+def _without_request(slot: Slot, vendor: Vendor, *, share: bool) -> Allocation:
+    return Allocation(slot, vendor, vendor, vendor, Request(), None, None, moved=False, share=share)
+
+
+def _has_devices(pod: Pod) -> bool:
+    """Whether a pod without keys has devices: by claims, or as the status says that the webhook has written."""
+    names = (name for slot in slots(pod) for side in slot.container.sides for name in side)
+    status = (pod.metadata.annotations or {}).get(STATUS, '"containers":{}')
+    by_claims = bool(pod.spec.resource_claims) or any(name.startswith(DEVICE_CLASS) for name in names)
+    return by_claims or '"containers":{}' not in status
+
+
+def _denial(
+    container: Container, pod: Pod, shares: Sequence[Allocation], context: Context, policy: Policy
+) -> Finding | None:
+    alone = Pod(spec=PodSpec([replace(container, resources=None)], volumes=pod.spec.volumes))
+    facts = facts_of(alone, context, policy, every=True)
+    alone = alone if facts is None else facts.pod
+    excess = exceeded(alone, few=False)
+    if excess is not None:
+        return excess
+    for share in shares:
+        (slot,) = slots(alone)
+        allocation = replace(share, slot=slot)
+        plan = Plan(alone, context, policy, (slot,), allocations=(allocation,))
+        try:
+            guard_pod(plan)
+            if share.share:
+                check_privileged(plan, allocation)
+            if share.request.settled:
+                inject_shim(plan)
+            else:
+                check_node_folders(plan)
+                check_covered(plan, ())
+        except Denied as denial:
+            plan.denials.append(denial.finding)
+        if plan.denials:
+            return all_at_once(plan.denials)
+        for finding in plan.findings:
+            if finding.reason is Reason.GUARD_STRIPPED:
+                message = f"{finding.message.partition(' and was removed')[0]}: remove it"
+                return replace(finding, reason=Reason.GUARDED, message=message)
+    return _shown(Plan(alone, context, policy, slots(alone)), policy) if policy.settings.hide_devices else None
+
+
+def _shown(plan: Plan, policy: Policy) -> Finding | None:
+    """The denial of a container that would be changed to hide devices."""
+    hide_devices(plan)
+    hiding = hiding_of(policy)
+    if hiding is None or not plan.hidden:
+        return None
+    needed = " ".join(f"{name}={value}" for name, value in hiding.variables.items())
+    message = (
+        f"it requests no device, and its image may ask for all: set {needed}, with kubectl debug by --env={needed}"
+    )
+    return Finding(Reason.GUARDED, message, field="env")
+
+
+def judge_templates(
+    pods: Iterable[tuple[str, Pod]], context: Context, policy: Policy, strays: Sequence[Finding] = ()
+) -> Decision:
+    """Judge the pods of a workload, which is never denied: what would become of them comes back as warnings, denials first.
+
+    Args:
+        pods: each pod with the path of its template, for messages; empty if there is only one.
+        context: the namespace of the workload.
+        policy: as for `decide`.
+        strays: what is wrong with the object around them.
+    """
+    decisions = [(path, decide_template(pod, context, policy)) for path, pod in pods]
+    denials = [
+        _in_template(path, decision.denial, "the pods will be denied: ")
+        for path, decision in decisions
+        if decision.denial is not None
+    ]
+    warnings = [_in_template(path, finding) for path, decision in decisions for finding in decision.warnings]
+    if strays and skip_reason(Pod(), context, policy) is None:
+        warnings += in_mode(untouched(Reason.NO_GPU_KEYS, tuple(strays)), Pod(), context).warnings
+    found = (*denials, *sorted(warnings, key=lambda finding: finding.reason.kind is not ReasonKind.DENIAL))
+    reasons = [*(finding.reason for finding in found), *(decision.reason for _, decision in decisions)]
+    reason = next(iter(reasons), Reason.NO_GPU_KEYS)
+    return Decision(allowed=True, reason=reason, warnings=found, audit=reasons_of(found))
+
+
+def _in_template(path: str, finding: Finding, lead: str = "") -> Finding:
+    where = f"{path}: " if path else ""
+    return replace(finding, message=f"{where}{lead}{finding.message}") if where or lead else finding
+
+
+MOST: Final = 8
+"""The most placeholders of a template, and keys of an object that nothing reads, that are reported."""
+
+MAX_TEXT: Final = 100
+"""The most characters of one in a message."""
+
+_FILLED_IN: Final = re.compile(r"\$(?:\{[^{}]*\}|\([^()]*\)|[A-Za-z_])")
+
+
+def _is_placeholder(text: str) -> bool:
+    """Whether a text has a part that a workflow engine or a shell replaces: ``{{…}}``, ``${…}``, ``$(…)``, ``$NAME``."""
+    return ("{{" in text and "}}" in text) or _FILLED_IN.search(text) is not None
+
+
+def decide_template(pod: Pod, context: Context, policy: Policy) -> Decision:
+    """Decide on the pod of a template as `decide` does, but leave what a placeholder keeps open until the pod is made.
+
+    Until then names are judged, and containers without placeholders.
+    """
+    found = list(_placeholders(pod, policy))
+    facts = facts_of(pod, context, policy) if found and skip_reason(pod, context, policy) is None else None
+    if facts is None:
+        return decide(pod, context, policy)
+    steps = Steps()
+    take_steps(facts, policy, steps)
+    seen, reported = steps.survey, (*found[:MOST], *steps.survey.findings)
+    if not seen.has_request and all(finding.field in _OF_REQUESTS for finding in found):
+        return decide(pod, context, policy)
+    named = {finding.container for finding in found}
+    denial = seen.denial
+    if denial is None and None not in named:
+        rest = decide(_without(pod, named), context, policy).denial
+        denial = None if rest is None or rest.container in {None, *named} else rest
+    if denial is not None:
+        return in_mode(denied(denial, reported), pod, context)
+    return in_mode(untouched(Reason.PLACEHOLDER, reported), pod, context)
+
+
+_OF_REQUESTS: Final = ("spec.schedulerName", "spec.nodeName", "spec.runtimeClassName")
+"""What decides only on pods that request devices."""
+
+
+def _placeholders(pod: Pod, policy: Policy) -> Iterator[Finding]:
+    """Yield the placeholders among what requests devices, and where it decides on a request."""
+    for slot in slots(pod):
+        limits, requests = slot.container.sides
+        for name, amount in {**requests, **limits}.items():
+            if _is_placeholder(name):
+                yield _open(name, f"limits[{name}]", name, slot.name)
+            elif isinstance(amount, str) and policy.resources.owners(name) and _is_placeholder(amount):
+                yield _open(name, f"limits[{name}]", amount, slot.name)
+    yield from _in_texts("label", pod.metadata.labels, policy.labels)
+    yield from _in_texts("annotation", pod.metadata.annotations, policy.annotations)
+    yield from _in_texts("nodeSelector", pod.spec.node_selector, policy.node_selector)
+    spec = pod.spec
+    for field, chosen in zip(_OF_REQUESTS, (spec.scheduler_name, spec.node_name, spec.runtime_class_name), strict=True):
+        if chosen and _is_placeholder(chosen):
+            yield _open(field, field, chosen)
+
+
+def _in_texts(place: str, texts: Mapping[str, str] | None, names: Names) -> Iterator[Finding]:
+    for key, text in (texts or {}).items():
+        if _is_placeholder(text) and (key.startswith(PREFIX) or names.owners(key)):
+            yield _open(f"{place} {key}", f"{place} {key}", text)
+
+
+def _open(what: str, field: str, text: str, container: str | None = None) -> Finding:
+    shown = shorten(text, MAX_TEXT)
+    message = f"{shorten(what, MAX_TEXT)} has the placeholder {shown}: the pods are judged when they are created"
+    return Finding(Reason.PLACEHOLDER, message, container, field, shown)
+
+
+def _without(pod: Pod, names: set[str | None]) -> Pod:
+    """The pod without the resources of some of its containers."""
+    spec = pod.spec
+    init, regular = (
+        [replace(each, resources=None) if each.name in names else each for each in containers]
+        for containers in (spec.init_containers or [], spec.containers)
+    )
+    return replace(pod, spec=replace(spec, init_containers=init if spec.init_containers else None, containers=regular))
+
+
+MAX_PARTS: Final = 8192
+"""The most mappings and lists of a pod that are searched, and the most keys of its object: honest ones have some hundred."""
+
+_AMOUNTS: Final = frozenset({"limits", "requests"})
+_LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
+_OF_NODES: Final = frozenset(
+    {
+        "nodeSelector",
+        "affinity",
+        "tolerations",
+        "topologySpreadConstraints",
+        "volumes",
+        "metadata",
+        "labels",
+        "annotations",
+    }
+)
+"""Fields beside the containers with names of labels, or with what is looked at elsewhere."""
+_NOTHING: Final = (None, False, 0, "0", "")
+_OWN: Final = {key: place for place in ("label", "annotation") for key in keys_of("pod", place)}
+
+
+class Stray(NamedTuple):
+    """A key that nothing reads.
+
+    Attributes:
+        path: its path in the object.
+        finding: what is wrong, and where it belongs.
+    """
+
+    path: FieldPath
+    finding: Finding
+
+
+def strays(data: Any, spots: Collection[Spot], policy: Policy) -> list[Stray]:
+    """Return the first keys in an object that nothing reads where they are: a pod made of it has nothing of them."""
+    return [*itertools.islice(_strays(data, spots, policy), MOST)]
+
+
+def _strays(data: Any, spots: Collection[Spot], policy: Policy) -> Iterator[Stray]:
+    paths = {spot.path for spot in spots}
+    for spot in spots:
+        yield from _in_metadata(data, spot, policy)
+        yield from _in_spec(data, spot, paths, policy)
+        yield from _uncounted(data, spot, policy)
+    yield from _above(data, spots, policy)
+
+
+def _uncounted(data: Any, spot: Spot, policy: Policy) -> Iterator[Stray]:
+    """Yield the name of a request in whose template the controller counts no device."""
+    counted, around = spot.counted, spot.path[:-1]
+    if counted is None or next(matches(_at(data, around), counted.at), None) is not None:
+        return
+    # It looks at the limits of the first container.
+    limits = _at(data, (*spot.spec, "containers", 0, "resources", "limits"))
+    names = [
+        str(name) for name, amount in children(limits) if amount not in _NOTHING and policy.resources.owners(str(name))
+    ]
+    if names and not any(name in NameSet.of(counted.names) for name in names) and spot.path[-1] == "template":
+        right = path_text((*around, *counted.at[:-1]))
+        why = f"{counted.by} counts no device in {names[0]}, before its pods are changed"
+        message = f"{why}: set {counted.at[-1]} in {right}"
+        yield Stray(around, Finding(Reason.KEY_IGNORED, message, None, f"resource {names[0]}"))
+
+
+def _above(data: Any, spots: Iterable[Spot], policy: Policy) -> Iterator[Stray]:
+    """Yield labels and annotations of an object, or of one inside it, that its pods do not get."""
+    apart = [spot for spot in spots if spot.apart]
+    had = {each for spot in apart for each in _texts(spot.pod().get("metadata"))}
+    for path, spot in _metadata_above(apart).items():
+        for field, key in _texts(_at(data, path)):
+            if (field, key) not in had:
+                yield from _of_pod((*path, field, key), spot, policy)
+
+
+def _metadata_above(spots: Sequence[Spot]) -> dict[FieldPath, Spot]:
+    """Where the objects around pods have metadata, each with the first pod inside it."""
+    depths = [(spot, depth) for spot in reversed(spots) for depth in range(len(spot.root), len(spot.path))]
+    return {(*spot.path[:depth], "metadata"): spot for spot, depth in depths}
+
+
+def _texts(metadata: Any) -> list[tuple[str, str]]:
+    """The labels and annotations in metadata, each with its field."""
+    return [
+        (field, str(key))
+        for field in ("labels", "annotations")
+        if isinstance(metadata, dict) and isinstance(metadata.get(field), dict)
+        for key in itertools.islice(metadata[field], MAX_PARTS)
+    ]
+
+
+def _in_metadata(data: Any, spot: Spot, policy: Policy) -> Iterator[Stray]:
+    """Yield labels and annotations in a field of a pod's metadata that does not exist, such as ``annotation``."""
+    for field, texts in children(_at(data, spot.metadata)):
+        name = str(field)
+        if not isinstance(texts, dict) or name in {"labels", "annotations"} or not name.startswith(("label", "annot")):
+            continue
+        for key in map(str, texts):
+            yield from _of_pod((*spot.metadata, name, key), spot, policy)
+
+
+def _in_spec(data: Any, spot: Spot, others: Collection[FieldPath], policy: Policy) -> Iterator[Stray]:
+    """Yield keys below a pod's fields that are in no container's amounts."""
+    shape, spec = spot.shape, _at(data, spot.spec)
+    patterns = (*((kind, "*") for kind in _LISTS), *shape.containers)
+    found = itertools.chain.from_iterable(matches(spec, pattern) for pattern in patterns)
+    containers = [path for path, _ in itertools.islice(found, MAX_PARTS)]
+    amounts = {(*path, "resources") for path in containers}
+    amounts |= {path for pattern in shape.resources for path, _ in matches(spec, pattern)}
+    usual: FieldPath = next((each for each in shape.containers if "*" not in each), ("containers", 0))
+    first = min(amounts, default=(*usual, "resources"), key=len)
+    inner = {path[len(spot.spec) :] for path in others if path[: len(spot.spec)] == spot.spec}
+    for at in _keys_below(spec, amounts, inner):
+        if policy.resources.owners(str(at[-1])):
+            own = next(((*path, "resources") for path in containers if at[: len(path)] == path), first)
+            yield _stray((*spot.spec, *at), "resource", (*spot.spec, *own, "limits"))
+        else:
+            yield from _of_pod((*spot.spec, *at), spot, policy)
+
+
+def _keys_below(spec: Any, amounts: Collection[FieldPath], others: Collection[FieldPath]) -> Iterator[FieldPath]:
+    """The paths of keys with a domain below a pod's fields that are in no amounts, and in no pod of its own."""
+    left: list[tuple[FieldPath, Any]] = [((), spec)]
+    for _ in range(MAX_PARTS):
+        if not left:
+            break
+        path, value = left.pop()
+        read = _AMOUNTS if path in amounts else _OF_NODES if not path else ()
+        members = [(key, each) for key, each in itertools.islice(children(value), MAX_PARTS) if key not in read]
+        for key, child in members:
+            if isinstance(child, dict | list):
+                left += [((*path, key), child)] if child and (*path, key) not in others else []
+            elif isinstance(key, str) and "/" in key and child not in _NOTHING:
+                yield (*path, key)
+
+
+def _of_pod(path: FieldPath, spot: Spot, policy: Policy) -> Iterator[Stray]:
+    """Yield a key at a path, if it would be read in the labels or annotations of a pod."""
+    place = _place(str(path[-1]), policy)
+    if place is not None:
+        yield _stray(path, place, (*spot.metadata, f"{place}s"))
+
+
+def _place(key: str, policy: Policy) -> str | None:
+    """Where on a pod a label or annotation is read that requests, or that the webhook or a scheduler obeys; None: nowhere."""
+    if key in _OWN:
+        return _OWN[key]
+    if policy.labels.owners(key):
+        return "label"
+    return "annotation" if policy.annotations.owners(key) or policy.marks.hint(key) else None
+
+
+def _at(data: Any, path: FieldPath) -> Any:
+    """The value at a path; None if there is none."""
+    for part in path:
+        known = isinstance(data, dict) or (isinstance(data, list) and isinstance(part, int) and part < len(data))
+        data = (data.get(part) if isinstance(data, dict) else data[part]) if known else None
+    return data
+
+
+def _stray(path: FieldPath, place: str, right: FieldPath) -> Stray:
+    message = f"nothing reads {path[-1]} in {path_text(path[:-1])}: write it in {path_text(right)}"
+    return Stray(path, Finding(Reason.MISPLACED_KEY, message, None, f"{place} {path[-1]}"))

@@ -32,7 +32,6 @@ from webhook.admission.eligibility import enforcement_of
 from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_source
 from webhook.admission.settled import Settled
 from webhook.admission.survey import ContainerKeys
-from webhook.codes import explanation_of
 from webhook.explanation.correction import correction
 from webhook.explanation.names import worth
 from webhook.explanation.trace import ContainerTrace, Trace, trace
@@ -45,7 +44,7 @@ from webhook.mapping.requests.values import KeyValue, Reading
 from webhook.patch import Slot
 from webhook.pod import Pod
 from webhook.quantity import QuantityError, exact_text, parse_quantity
-from webhook.reasons import Finding, Reason
+from webhook.reasons import Finding, Reason, explanation_of
 from webhook.request import ALL, DIMENSIONS, UNLIMITED, Dimension, Request, amount_text
 
 Explained: TypeAlias = dict[str, Any]

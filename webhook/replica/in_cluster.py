@@ -19,9 +19,8 @@ from structlog.typing import FilteringBoundLogger
 
 from certs.upkeep import CertificateNotice
 from webhook.admission.claims import claims_in_status
-from webhook.admission.decision import Decision, Namespace
+from webhook.admission.decision import Decision, Namespace, denied
 from webhook.admission.eligibility import opted_in, owner_of
-from webhook.admission.engine import denied
 from webhook.cluster.claims import ClaimTemplates, RefusedError
 from webhook.cluster.client import Api, ApiError, ObjectMetadata
 from webhook.cluster.events import MAX_MESSAGE, EventQueue, OwnerEvents, Subject, WorkloadEvent

@@ -19,17 +19,15 @@ import msgspec
 from aiohttp import web
 from structlog.typing import FilteringBoundLogger
 
-from webhook.admission.decision import Context, Decision, Namespace, PodSecurityLevel, untouched
+from webhook.admission.decision import Context, Decision, Namespace, PodSecurityLevel, denied, untouched
 from webhook.admission.eligibility import workload
-from webhook.admission.engine import denied, deny_unread
-from webhook.admission.ephemeral import judge_ephemeral
-from webhook.admission.judge import judge_templates, judge_update
-from webhook.admission.stray import MOST, strays
+from webhook.admission.engine import deny_unread
+from webhook.admission.judge import judge_ephemeral, judge_templates, judge_update, strays
 from webhook.labels import ENABLED, INJECT
 from webhook.mapping.model.policy import Policy
 from webhook.pod import UNDECODABLE, Pod, decode_ephemeral, decode_pod, present
 from webhook.quantity import MIB
-from webhook.reasons import Finding, Reason
+from webhook.reasons import Finding, Reason, error_fields
 from webhook.review import (
     ObjectReview,
     Review,
@@ -47,7 +45,6 @@ from webhook.server.http import RETRY_AFTER, STOPPING, HttpError, error_response
 from webhook.server.limits import InFlight, Lifecycle, Limits, Phase
 from webhook.server.logs import ReviewLines
 from webhook.server.metrics import Metrics, Series
-from webhook.text import error_fields
 from webhook.workloads import Kinds, known_workloads, pods_in, spots_in, workloads_of
 
 Decide: TypeAlias = Callable[[Pod, Context, Policy], Decision]
@@ -371,7 +368,7 @@ class Validation:
         policy = self.known.current.policy
         kinds = workloads_of(policy.settings)
         spots = list(itertools.islice(spots_in(data, change.kind.group, change.kind.kind, kinds), MAX_TEMPLATES))
-        found = [each.finding for each in itertools.islice(strays(data, spots, policy), MOST)]
+        found = [each.finding for each in strays(data, spots, policy)]
         return judge_templates(_templates(data, change, kinds), context, policy, found)
 
     async def _of_pod(self, change: ObjectReview) -> Decision:

@@ -7,8 +7,7 @@ from typing import Final
 import click
 
 from webhook.cli.terminal import columns, json_text, prose
-from webhook.codes import explanation_of
-from webhook.reasons import BY_CODE, Reason, ReasonKind
+from webhook.reasons import BY_CODE, Reason, ReasonKind, explanation_of
 
 _DOES: Final[Mapping[ReasonKind, str]] = {
     ReasonKind.OUTCOME: "only in the status, the audit log and metrics",

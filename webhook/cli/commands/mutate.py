@@ -12,8 +12,8 @@ from webhook.cli.options import PolicyCommand, PolicyOptions, end, manifest_opti
 from webhook.cli.policy_source import check_target, sourced_policy
 from webhook.cli.terminal import json_text, tell
 from webhook.cluster.registration.names import sent_names
-from webhook.codes import explanation_of
 from webhook.doctor.result import Level
+from webhook.reasons import explanation_of
 
 
 @click.command(cls=PolicyCommand)

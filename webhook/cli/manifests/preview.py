@@ -20,13 +20,12 @@ from webhook.cli.manifests.files import Manifest
 from webhook.cli.manifests.simulate import SKIPPED, SimulatedObject, simulate
 from webhook.cluster.client import Api, StatusError, UnreadableError, found_at, object_pages, read_object, why
 from webhook.cluster.registration.names import NOT_SENT, sends, sent_names
-from webhook.codes import explanation_of
 from webhook.doctor.checks import CHECKS, made
 from webhook.doctor.reading import ClusterReader
 from webhook.doctor.result import Check, Result
 from webhook.mapping.model.policy import Policy
 from webhook.pod import ENDED, Pod
-from webhook.reasons import Reason
+from webhook.reasons import Reason, explanation_of
 from webhook.workloads import Kinds, workloads_of
 
 Effect: TypeAlias = Literal[

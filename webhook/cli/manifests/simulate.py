@@ -5,10 +5,10 @@ And explains it.
 
 import copy
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import jsonpatch
 import msgspec
@@ -16,8 +16,7 @@ import msgspec
 from webhook import labels
 from webhook.admission import decide
 from webhook.admission.decision import Context, Decision, Namespace
-from webhook.admission.placeholders import decide_template
-from webhook.admission.stray import MOST, strays
+from webhook.admission.judge import decide_template, strays
 from webhook.cli.manifests.files import Manifest, ManifestError, decode_error, files_in, read_manifests
 from webhook.cli.manifests.workloads import (
     KubeObject,
@@ -34,14 +33,13 @@ from webhook.cli.manifests.workloads import (
 )
 from webhook.cli.terminal import Failure
 from webhook.cluster.registration.names import NOT_SENT, MatchedNames, sends, sent_names
-from webhook.codes import explanation_of
 from webhook.doctor.result import FileLine, Level
 from webhook.mapping.document.problem import FieldPath, Problem, path_text
 from webhook.mapping.model.near_misses import MAX_SIMILAR
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
 from webhook.pod import ENV, MOUNTS, VOLUMES, Pod, decode_pod, entries
-from webhook.reasons import Finding, Reason
+from webhook.reasons import Finding, Reason, explanation_of
 from webhook.request import ClaimTemplate
 from webhook.workloads import matches, owned_metadata, workloads_of
 
@@ -49,8 +47,6 @@ if TYPE_CHECKING:
     from webhook.server.reviews import Described
 
 DEFAULT_NAMESPACE: Final = "default"
-
-DecideOffline: TypeAlias = Callable[[Pod, Context, Policy], Decision]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +57,6 @@ class _Options:
     namespace: str | None
     target: str | None
     match: MatchedNames | None
-    decide: DecideOffline
     namespaces: Mapping[str, Namespace]
 
     def space(self, name: str) -> Namespace:
@@ -140,7 +135,6 @@ def simulate(
     namespace: str | None = None,
     target: str | None = None,
     match: MatchedNames | None = None,
-    decide: DecideOffline = decide,
 ) -> Simulated:
     """Simulate what the cluster would store of these documents; an object that Kubernetes could not read is an error."""
     policy = _serving(policy, target)
@@ -157,7 +151,7 @@ def simulate(
     outcome.single = len(documents) + len(outcome.errors) == 1
     outcome.errors[:0] = problems
     everything = [item for obj in documents for item in flattened(obj)]
-    options = _Options(policy, namespace, target, match, decide, namespaces)
+    options = _Options(policy, namespace, target, match, namespaces)
     for obj in documents:
         printed = _document(obj, outcome, options)
         if printed is not None:
@@ -215,7 +209,7 @@ def _object(obj: KubeObject, options: _Options) -> SimulatedObject:
     outside = unjudged(obj, places, lambda name: bool(policy.resources.owners(name)), kinds)
     rest = [Message(Level.WARNING, text, _at(obj, path)) for path, text in outside]
     messages: list[Message] = []
-    for path, finding in itertools.islice(strays(obj.data, spots_of(obj, places, kinds), policy), MOST):
+    for path, finding in strays(obj.data, spots_of(obj, places, kinds), policy):
         known = rest if finding.reason is Reason.MISPLACED_KEY else messages
         known.append(Message(Level.WARNING, finding.text, _at(obj, path)))
     if not places:
@@ -251,10 +245,7 @@ def _judged(obj: KubeObject, place: PodPlace, context: Context, options: _Option
     place, zeros = _with_zeros(place)
     pod = _decoded(obj, place, _as_created(place, context.namespace.name, options.target))
     try:
-        if place.owner is None:
-            decision = options.decide(pod, context, options.policy)
-        else:
-            decision = decide_template(pod, context, options.policy, options.decide)
+        decision = (decide if place.owner is None else decide_template)(pod, context, options.policy)
     except msgspec.DecodeError as error:  # in a part that is decoded on demand: tolerations, affinity
         where = (*obj.path, *place.field(("spec",)))
         raise obj.manifest.error(where, f"Kubernetes could not decode this: {error}") from error
