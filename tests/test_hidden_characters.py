@@ -12,9 +12,10 @@ from webhook.admission import Context, Namespace
 from webhook.cli.terminal import wrapped
 from webhook.cluster.events import Subject, event_of
 from webhook.mapping.load import load_policy
-from webhook.reasons import Finding, Reason, shown
+from webhook.reasons import Finding, Reason
 from webhook.review import encode_answer
 from webhook.server.logs import make_logger
+from webhook.text import shown
 
 HIDDEN = (
     *"\x00\x07\n\x1b\x7f\x85\x9f\u061c\u200b\u200d\u200e\u200f\u2028\u2029\u2060\ufeff\u00ad\u3164\U000e0041",

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.admission.decision import Decision
-from webhook.reasons import Finding, Reason, ReasonKind, shorten
+from webhook.reasons import Finding, Reason, ReasonKind
 from webhook.review import MAX_DENIAL, MAX_WARNING, MAX_WARNINGS, MAX_WHOLE, encode_answer, warning_texts
+from webhook.text import shorten
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 

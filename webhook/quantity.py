@@ -9,6 +9,8 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Final, TypeAlias
 
+from webhook.text import shorten
+
 Number: TypeAlias = int | Fraction
 
 MAX_TEXT: Final = 40
@@ -50,7 +52,7 @@ class QuantityError(ValueError):
     """A text is not a quantity, or too large: `text`, cut to a length for messages, and `why`, as the end of a sentence."""
 
     def __init__(self, text: str, why: str) -> None:
-        self.text = text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
+        self.text = shorten(text, MAX_TEXT)
         self.why = why
         super().__init__(f"{self.text!r} {why}")
 

@@ -15,7 +15,8 @@ import msgspec
 
 from webhook.admission.decision import Decision
 from webhook.pod import ABSENT, MAX_TEXTS, UNDECODABLE, Pod, RawPod, check_few_texts
-from webhook.reasons import Finding, shorten
+from webhook.reasons import Finding
+from webhook.text import shorten
 
 MAX_UID: Final = 128
 """The longest uid of a review in characters; the response contains it. Those of the API server have 36."""

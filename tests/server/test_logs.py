@@ -9,7 +9,6 @@ import pytest
 
 from tests.server.harness import CLIENT, UID, call, connected, get, pod, request, review, serving
 from tests.waiting import until
-from webhook.reasons import MAX_FRAMES, error_fields
 from webhook.server.logs import (
     MAX_KINDS,
     MAX_MESSAGE,
@@ -19,6 +18,7 @@ from webhook.server.logs import (
     make_logger,
     take_over,
 )
+from webhook.text import MAX_FRAMES, error_fields
 
 
 async def test_denial_is_logged_at_info() -> None:

@@ -34,8 +34,9 @@ from webhook.pod import (
     paths_in,
     present,
 )
-from webhook.reasons import Denied, Finding, Reason, ReasonKind, shorten
+from webhook.reasons import Denied, Finding, Reason, ReasonKind
 from webhook.request import ClaimTemplate, Request
+from webhook.text import shorten
 
 PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
 

@@ -36,8 +36,9 @@ from webhook.mapping.model.vendor import Vendor
 from webhook.patch import Slot
 from webhook.pod import Pod
 from webhook.quantity import exact_text
-from webhook.reasons import Denied, Finding, Reason, ReasonKind, shown
+from webhook.reasons import Denied, Finding, Reason, ReasonKind
 from webhook.request import DIMENSIONS, Request, amount_text
+from webhook.text import shown
 
 MAX_AUDITED: Final = 16 * 1024
 """The most characters of a status in the audit log: container names are not validated before admission."""

@@ -38,8 +38,9 @@ from webhook.pod import (
     present,
     value_source,
 )
-from webhook.reasons import Denied, Finding, Reason, deny, shorten
+from webhook.reasons import Denied, Finding, Reason, deny
 from webhook.request import Request
+from webhook.text import shorten
 
 MAX_MARKS: Final = 256
 """The most marks of schedulers, and variables and the like, that are removed from one pod: an honest copy has a handful."""

@@ -32,8 +32,9 @@ from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import NameSet
 from webhook.patch import Operation, Slot, slots
 from webhook.pod import DEVICE_CLASS, Container, Metadata, Pod, PodSpec
-from webhook.reasons import Denied, Finding, Reason, ReasonKind, shorten
+from webhook.reasons import Denied, Finding, Reason, ReasonKind
 from webhook.request import Request
+from webhook.text import shorten
 from webhook.workloads import Spot, children, matches
 
 MOST_FIELDS: Final = 4

@@ -30,7 +30,8 @@ from webhook.pod import (
     node_terms,
     value_source,
 )
-from webhook.reasons import Finding, Reason, deny, shorten
+from webhook.reasons import Finding, Reason, deny
+from webhook.text import shorten
 
 
 def pin_to_node(affinity: msgspec.Raw, node: str) -> dict[str, Any]:

@@ -42,8 +42,9 @@ from webhook.mapping.model.vendor import system_names
 from webhook.patch import Slot
 from webhook.pod import ENV, EnvVar, Placed, Volume, VolumeMount, clean_path, entries, present
 from webhook.quantity import Number, QuantityError, exact_text, parse_quantity
-from webhook.reasons import Finding, Reason, deny, shorten
+from webhook.reasons import Finding, Reason, deny
 from webhook.request import UNLIMITED
+from webhook.text import shorten
 
 
 def keep_environment(plan: Plan, resolution: PodResult) -> None:

@@ -13,7 +13,7 @@ import click
 
 from webhook.cli import completing
 from webhook.cli.terminal import DENIED, FOUND, Failure, tell
-from webhook.reasons import shown
+from webhook.text import shown
 
 if TYPE_CHECKING:
     from webhook.cli.manifests.files import Manifest

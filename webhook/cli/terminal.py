@@ -11,7 +11,7 @@ from typing import Any, Final, TextIO, TypeAlias
 
 import click
 
-from webhook.reasons import shown
+from webhook.text import shown
 
 FOUND: Final = 1
 DENIED: Final = 2

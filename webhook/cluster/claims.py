@@ -47,8 +47,8 @@ from webhook.labels import CLAIM
 from webhook.mapping.document.settings import TEMPLATES
 from webhook.pod import ENDED, PodClaim
 from webhook.quantity import MIB
-from webhook.reasons import error_fields
 from webhook.request import CLAIM_API, TEMPLATE_NAME, ClaimTemplate, template_name
+from webhook.text import error_fields
 
 GROUP: Final = f"/apis/{CLAIM_API}"
 RESOURCE: Final = "resourceclaimtemplates"

@@ -12,7 +12,7 @@ import msgspec
 
 from webhook.cluster.mending import mended, split
 from webhook.pod import UNDECODABLE
-from webhook.reasons import shorten, without_middle
+from webhook.text import shorten, without_middle
 
 Object: TypeAlias = dict[str, Any]
 """A Kubernetes object, as its JSON."""

@@ -26,7 +26,7 @@ from webhook.cluster.client import RETRY_PAUSES, Api, ApiError, is_temporary, re
 from webhook.mapping.notation import MAX_KEY
 from webhook.pod import OwnerReference
 from webhook.quantity import MIB
-from webhook.reasons import shown
+from webhook.text import shown
 
 Type: TypeAlias = Literal["Normal", "Warning"]
 

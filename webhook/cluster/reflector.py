@@ -42,7 +42,7 @@ from webhook.cluster.client import (
 )
 from webhook.pod import UNDECODABLE
 from webhook.quantity import MIB
-from webhook.reasons import error_fields
+from webhook.text import error_fields
 
 GRACE: Final = 30.0
 """Seconds after which the client ends a watch that the server should have ended."""

@@ -9,7 +9,7 @@ from typing import Final
 from structlog.typing import FilteringBoundLogger
 
 from certs.notices import Backoff
-from webhook.reasons import error_fields
+from webhook.text import error_fields
 
 PAUSES: Final = (1.0, 60.0)
 """Seconds until work that has failed starts again: after the first failure, and at most."""

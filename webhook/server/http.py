@@ -30,9 +30,9 @@ import msgspec
 from aiohttp import HttpVersion11, hdrs, web
 from structlog.typing import FilteringBoundLogger
 
-from webhook.reasons import error_fields
 from webhook.server.limits import Limits, soon
 from webhook.server.logs import MINUTE, Throttle
+from webhook.text import error_fields
 
 JSON: Final = "application/json"
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})

@@ -14,7 +14,7 @@ import msgspec
 import structlog
 from structlog.typing import FilteringBoundLogger
 
-from webhook.reasons import error_fields, shown
+from webhook.text import error_fields, shown
 
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 

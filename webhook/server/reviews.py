@@ -27,7 +27,7 @@ from webhook.labels import ENABLED, INJECT
 from webhook.mapping.model.policy import Policy
 from webhook.pod import UNDECODABLE, Pod, decode_ephemeral, decode_pod, present
 from webhook.quantity import MIB
-from webhook.reasons import Finding, Reason, error_fields
+from webhook.reasons import Finding, Reason
 from webhook.review import (
     ObjectReview,
     Review,
@@ -45,6 +45,7 @@ from webhook.server.http import RETRY_AFTER, STOPPING, HttpError, error_response
 from webhook.server.limits import InFlight, Lifecycle, Limits, Phase
 from webhook.server.logs import ReviewLines
 from webhook.server.metrics import Metrics, Series
+from webhook.text import error_fields
 from webhook.workloads import Kinds, known_workloads, pods_in, spots_in, workloads_of
 
 Decide: TypeAlias = Callable[[Pod, Context, Policy], Decision]

@@ -7,7 +7,7 @@ import click
 
 from webhook.cli.options import PolicyCommand, PolicyOptions, end, manifest_options
 from webhook.cli.terminal import Failure, LabelledRow, block, heading, json_text, labelled, tell
-from webhook.reasons import shown
+from webhook.text import shown
 
 if TYPE_CHECKING:
     from webhook.cli.policy_source import SourcedPolicy

@@ -34,7 +34,7 @@ from webhook.cli.options import (
 )
 from webhook.cli.terminal import FOUND, aligned, json_text, prose, table_width
 from webhook.doctor.result import Check, Result, counted
-from webhook.reasons import shown
+from webhook.text import shown
 
 if TYPE_CHECKING:
     from webhook.cli.policy_source import SourcedPolicy

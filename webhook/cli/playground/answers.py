@@ -27,7 +27,7 @@ from webhook.doctor.result import Level
 from webhook.mapping.document.problem import MappingError, Problem, nearest_known
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.model.policy import Policy
-from webhook.reasons import without_middle
+from webhook.text import without_middle
 
 MAX_TEXT: Final = 256 * 1024
 """Most characters of all texts together: five hundred pods."""

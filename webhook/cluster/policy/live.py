@@ -31,7 +31,7 @@ from webhook.cluster.policy.documents import (
 from webhook.cluster.policy.last_good import NOTHING, LastGood, Record
 from webhook.cluster.reflector import Reflector
 from webhook.mapping.model.policy import Policy
-from webhook.reasons import error_fields
+from webhook.text import error_fields
 
 MAX_PROBLEMS: Final = 10
 """The most problems of one document in a log line; the first ones usually cause the others."""

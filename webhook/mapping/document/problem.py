@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from webhook.reasons import without_middle
+from webhook.text import without_middle
 
 T = TypeVar("T")
 

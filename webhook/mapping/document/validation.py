@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 from webhook.mapping.document.problem import FieldPath, MappingError, Problem, nearest_known
 from webhook.mapping.document.strict import Strict
 from webhook.mapping.document.strict_yaml import MAX_DEPTH, Document
-from webhook.reasons import without_middle
+from webhook.text import without_middle
 
 Model = TypeVar("Model", bound=Strict)
 _RENAMED: Final = {"largestCard": "largestDevice"}  # settings of before with their present names
