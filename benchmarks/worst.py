@@ -15,7 +15,7 @@ from typing import Final
 from tests.decisions.filled_fields import sampled
 from tests.decisions.worst_pods import LARGEST, PODS, SETTINGS, WHERE, Where, many_vendors, named_for_each, of_size
 from webhook.admission import Context, decide
-from webhook.mapping.document.strict_yaml import Document
+from webhook.mapping.document import Document
 from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import UNDECODABLE

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from webhook.cli import policy_source
-from webhook.mapping.document.strict_yaml import Document
+from webhook.mapping.document import Document
 from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Memo, Policy
 

@@ -7,9 +7,8 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Final, TypeAlias
 
-from webhook.mapping.document.problem import FieldPath, MappingError
-from webhook.mapping.document.settings import Settings
-from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document import FieldPath, MappingError, parse
+from webhook.mapping.settings import Settings
 
 FILE: Final = "workloads.yaml"
 

@@ -7,8 +7,8 @@ from typing import Any
 from deploy.generate.table import Value, values
 from webhook.cli.commands.schema import mapping_json_schema
 from webhook.cli.manifests.chart_schema import chart_schema
-from webhook.mapping.document.settings import Settings
 from webhook.mapping.load import builtin
+from webhook.mapping.settings import Settings
 
 
 def values_schema() -> str:

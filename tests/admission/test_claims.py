@@ -14,7 +14,7 @@ from webhook.admission.claims import claims_in_status
 from webhook.admission.judge import judge_pod
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.requests.templates import selectors_of
+from webhook.mapping.writing import selectors_of
 from webhook.pod import Metadata, decode_pod
 from webhook.reasons import Reason
 from webhook.request import template_name

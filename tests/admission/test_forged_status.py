@@ -13,7 +13,7 @@ from webhook.admission import Context, Namespace, decide
 from webhook.admission.claims import _ContainerStatus, _request_in, claims_in_status
 from webhook.labels import STATUS
 from webhook.mapping.load import load_policy
-from webhook.mapping.requests.templates import REQUEST, template_of
+from webhook.mapping.writing import REQUEST, template_of
 from webhook.pod import Metadata, decode_pod
 
 POLICY: Final = load_policy()

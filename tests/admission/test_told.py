@@ -23,9 +23,9 @@ from tests.naming import naming
 from tests.strict_patch import apply_strictly
 from tests.yaml_text import dump_table, load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.mapping.document.settings import Settings
-from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document import parse
 from webhook.mapping.model.policy import Policy, compile_policy
+from webhook.mapping.settings import Settings
 from webhook.pod import decode_pod
 from webhook.reasons import Finding
 

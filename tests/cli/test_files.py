@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.cli.manifests.files import MAX_DEPTH, ManifestError, read_manifests, yaml_text
-from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document import parse
 
 
 def read(text: str) -> list[dict[str, object]]:

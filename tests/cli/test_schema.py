@@ -18,8 +18,8 @@ from click.testing import CliRunner
 
 from tests.parts import skip_part
 from webhook.cli import COMMANDS, main
-from webhook.mapping.document.settings import Settings
 from webhook.mapping.load import builtin
+from webhook.mapping.settings import Settings
 from webhook.reasons import BY_CODE
 
 CASES = Path(__file__).parents[1] / "cases"

@@ -18,7 +18,6 @@ from tests.cli.conftest import EXAMPLES, SHARES, Run
 from tests.naming import naming
 from tests.yaml_text import dump_table, load_yaml
 from webhook import __version__
-from webhook.mapping.document import strict_yaml
 
 ROOT = EXAMPLES.parent
 HERE = Path(__file__).with_name("transcripts")
@@ -57,7 +56,7 @@ def test_transcript(
 
 def test_the_pure_parser_reads_the_same(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where libyaml is not there."""
-    monkeypatch.setattr(strict_yaml, "_LOADER", yaml.SafeLoader)
+    monkeypatch.setattr("webhook.mapping.document._LOADER", yaml.SafeLoader)
     test_transcript(run, tmp_path, monkeypatch, HERE / "reading.yaml", update_golden=False)
 
 

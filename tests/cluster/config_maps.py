@@ -6,7 +6,7 @@ from typing import Final
 from webhook import labels
 from webhook.cluster.policy.choose import PolicyOutcome, policy_of
 from webhook.cluster.policy.documents import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, ConfigMap, DocumentCache
-from webhook.mapping.document.strict_yaml import Document
+from webhook.mapping.document import Document
 from webhook.mapping.load import build_policy
 
 LABELS = {labels.MAPPING: "true"}

@@ -13,12 +13,11 @@ from webhook.cluster.policy import choose
 from webhook.cluster.policy.choose import PolicyOutcome
 from webhook.cluster.registration.names import conditions, matched_names_of
 from webhook.mapping import load
-from webhook.mapping.document.problem import MappingError
-from webhook.mapping.document.settings import Settings
-from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document import MappingError, parse
 from webhook.mapping.load import build_policy, builtin
 from webhook.mapping.model.policy import Policy, compile_policy
 from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.settings import Settings
 
 CODE_POINTS = 100_000
 """Of an expression, at most: CEL in the API server."""

@@ -19,11 +19,9 @@ from webhook.cluster.policy import documents
 from webhook.cluster.policy.choose import PolicyOutcome, judge_document
 from webhook.cluster.policy.documents import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap, DocumentCache
 from webhook.mapping import load
-from webhook.mapping.document.problem import Problem
-from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document import Problem, parse
 from webhook.mapping.load import build_policy, builtin, load_policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests import probes
 
 BUILT_IN = load_policy()
 ACTIVE = {each.name for each in BUILT_IN.in_force}
@@ -50,12 +48,12 @@ BAD = {
 @pytest.fixture(scope="module", autouse=True)
 def _probed_once() -> Iterator[None]:
     """Probes are what takes time here; what they find depends on nothing but the document."""
-    found: dict[tuple[str, bool, int], list[Problem]] = {}
+    genuine, found = load.probe, dict[tuple[str, bool, int], list[Problem]]()
 
     def probe(vendor: Vendor, largest: int) -> list[Problem]:
         key = (repr(vendor.model_copy(update={"about": None})), vendor.inactive, largest)
         if key not in found:
-            found[key] = probes.probe(vendor, largest)
+            found[key] = genuine(vendor, largest)
         return found[key]
 
     with pytest.MonkeyPatch.context() as patch:

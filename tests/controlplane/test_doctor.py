@@ -16,7 +16,7 @@ from tests.controlplane.objects import namespace, pod, settings
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
 from webhook.cli import main
-from webhook.mapping.document.strict import API_VERSION as DOCUMENTS
+from webhook.mapping.strict import API_VERSION as DOCUMENTS
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 

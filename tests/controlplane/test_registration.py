@@ -10,7 +10,8 @@ from tests.cluster.gpu_pods import keys_of, many_vendors, ordinary_pods, pod, re
 from webhook.cluster.registration.names import GPU_KEYS as CONDITION
 from webhook.cluster.registration.names import MAX_EXPRESSION, conditions, names_set
 from webhook.cluster.registration.wanted import API_VERSION, AUDIT, ENFORCE, NAME, Site, Wanted, registration, wanted_by
-from webhook.mapping.model.match_names import MOST, Capacity, LetsThrough
+from webhook.mapping.model.compiling import MOST, Capacity
+from webhook.mapping.model.vendor import LetsThrough
 
 from . import objects
 from .client import Answer, Client, Object

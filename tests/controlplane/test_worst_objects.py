@@ -23,7 +23,7 @@ from webhook.cluster.registration.wanted import (
     Wanted,
     registration,
 )
-from webhook.mapping.model.match_names import MOST
+from webhook.mapping.model.compiling import MOST
 
 from .client import Answer, Object
 from .objects import namespace, pod

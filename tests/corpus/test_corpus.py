@@ -22,7 +22,7 @@ from webhook.cli.manifests.preview import NextPod, next_pods, preview_pods
 from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate
 from webhook.cli.options import PolicyOptions
 from webhook.cli.policy_source import sourced_policy
-from webhook.mapping.document.strict_yaml import Document
+from webhook.mapping.document import Document
 from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import SETTINGS, Policy
 from webhook.patch import Operation

@@ -9,7 +9,7 @@ from tests.generators.requests import Json
 from tests.mapping.vendors import unprobed
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document import parse
 from webhook.mapping.load import documents_in
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor

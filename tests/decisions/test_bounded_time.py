@@ -29,7 +29,7 @@ from tests.decisions.worst_pods import (
 from tests.depth import one_in
 from webhook.admission import Context, Decision, decide
 from webhook.admission.engine import deny_unread
-from webhook.mapping.document.strict_yaml import Document
+from webhook.mapping.document import Document
 from webhook.mapping.load import build_policy
 from webhook.pod import decode_pod
 from webhook.reasons import MAX_SENTENCE, Reason

@@ -17,7 +17,7 @@ from tests.generators.requests import requesting_pods
 from webhook.admission import Context, Namespace, decide
 from webhook.cli.commands.schema import mapping_json_schema
 from webhook.labels import INJECT, TARGET
-from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document import parse
 from webhook.mapping.load import build_policy, builtin
 from webhook.mapping.model.names import ReadKeys
 from webhook.mapping.model.policy import Marks, Policy, WatchedVariables

@@ -20,7 +20,7 @@ from tests.yaml_text import load_yaml
 from webhook.admission import decide
 from webhook.explanation.names import look_up
 from webhook.mapping.load import load_policy
-from webhook.mapping.model.match_names import advised_names, known_resources
+from webhook.mapping.model.vendor import advised_names, known_resources
 from webhook.mapping.notation import glob_pattern
 from webhook.pod import decode_pod
 from webhook.reasons import Reason

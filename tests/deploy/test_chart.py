@@ -18,9 +18,9 @@ from webhook.cli import main
 from webhook.cluster.policy.documents import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
 from webhook.cluster.registration.wanted import NAME as REGISTRATION
 from webhook.labels import MAPPING
-from webhook.mapping.document.strict import API_VERSION
-from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document import parse
 from webhook.mapping.load import build_policy
+from webhook.mapping.strict import API_VERSION
 
 from .charts import CHART, NAMESPACE, PROXY, REQUIRED, VALUES, Chart, one, pod_of
 from .helm import HelmError

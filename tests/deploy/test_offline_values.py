@@ -13,7 +13,7 @@ from webhook.cli.manifests.values import documents_of_values, merged_values
 from webhook.cli.options import PolicyOptions
 from webhook.cli.policy_source import sourced_policy
 from webhook.cli.terminal import Failure
-from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document import parse
 
 from .charts import VALUES, WHOLE, Chart
 from .helm import HelmError

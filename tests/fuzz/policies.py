@@ -14,7 +14,7 @@ from tests.fuzz.oracle.keys import Cluster
 from tests.fuzz.oracle.meaning import MIB, Amount
 from tests.mapping.vendors import unprobed
 from tests.yaml_text import load_yaml
-from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document import parse
 from webhook.mapping.model.policy import Policy
 
 Defaults = Mapping[str, int | Amount]

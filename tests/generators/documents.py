@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.mapping.vendors import ACME
 from webhook.cli.commands.schema import mapping_json_schema
-from webhook.mapping.document.settings import Settings
-from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document import parse
 from webhook.mapping.load import builtin
+from webhook.mapping.settings import Settings
 
 SCHEMA = mapping_json_schema()
 SETTINGS_SCHEMA = Settings.model_json_schema(by_alias=True)

@@ -11,13 +11,11 @@ from tests.mapping.vendors import ACME, problems
 from tests.mapping.vendors import vendor as made_of
 from tests.naming import each_of
 from webhook.cli.commands.schema import mapping_json_schema
-from webhook.mapping.document.problem import MappingError, Problems
-from webhook.mapping.document.settings import Settings
-from webhook.mapping.document.strict_yaml import Document, parse
-from webhook.mapping.load import build_policy
+from webhook.mapping.document import Document, MappingError, Problems, parse
+from webhook.mapping.load import build_policy, combinations
 from webhook.mapping.model.compiling import compile_vendor
 from webhook.mapping.model.vendor import Vendor as Schema
-from webhook.mapping.requests.probes import combinations
+from webhook.mapping.settings import Settings
 
 BOUNDS = {
     "array": {"maxItems"},

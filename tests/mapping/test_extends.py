@@ -5,9 +5,9 @@ from typing import Any
 
 from tests.mapping.vendors import policy
 from tests.naming import each_of
-from webhook.mapping.document.strict_yaml import Document, parse
-from webhook.mapping.document.validation import merge_documents
+from webhook.mapping.document import Document, parse
 from webhook.mapping.load import builtin, load_policy, prepare
+from webhook.mapping.strict import merge_documents
 from webhook.request import Size
 
 BASE = Document(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.mapping.vendors import ACME, problems, vendor
-from webhook.mapping.document.problem import Problems
+from webhook.mapping.document import Problems
 from webhook.mapping.model.guard import compile_guards, guard_lists
 from webhook.mapping.notation import glob_pattern
 

@@ -5,9 +5,10 @@ from importlib import resources
 from tests.cluster.gpu_pods import keys_of, ordinary_pods, resources_of
 from tests.mapping.vendors import ACME, policy, problems, vendor
 from tests.naming import each_of
-from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document import parse
 from webhook.mapping.load import builtin, load_policy
-from webhook.mapping.model.match_names import BESIDE, MOST, Capacity, LetsThrough, MatchLoad
+from webhook.mapping.model.compiling import BESIDE, MOST, Capacity, MatchLoad
+from webhook.mapping.model.vendor import LetsThrough
 
 (ORDINARY,) = parse((resources.files("webhook.mapping") / "ordinary.yaml").read_text(), "")
 NATIVE = ["cpu", "memory", "ephemeral-storage", "pods", "hugepages-2Mi", "attachable-volumes-csi-x"]

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.mapping.vendors import ACME
-from webhook.mapping.document.problem import MappingError
-from webhook.mapping.load import builtin, documents_in, load_policy, settings_in
+from webhook.mapping.document import MappingError
+from webhook.mapping.load import builtin, documents_in, load_policy, probe, settings_in
 from webhook.mapping.model.guard import guard_lists
-from webhook.mapping.requests.probes import probe
 
 
 def test_a_folder_in_the_order_of_its_names(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from tests.mapping.vendors import LARGEST, policy
 from tests.naming import each_of
 from webhook.mapping.load import builtin
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.writing import write
+from webhook.mapping.writing import write
 from webhook.request import Percent, Request, Size
 
 MIB = 1024**2

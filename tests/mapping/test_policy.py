@@ -1,9 +1,9 @@
 """The policy: that the same documents are the same policy, and what is made of it beforehand."""
 
 from tests.mapping.vendors import ACME, policy
-from webhook.mapping.document.settings import Settings
 from webhook.mapping.load import load_policy, vendors_with
 from webhook.mapping.model.policy import compile_policy
+from webhook.mapping.settings import Settings
 
 OTHER = ACME.replace("vendor: acme", "vendor: other").replace("acme.com", "other.com")
 

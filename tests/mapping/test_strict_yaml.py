@@ -10,16 +10,14 @@ from hypothesis import strategies as st
 
 from tests.naming import each_of
 from tests.yaml_text import load_yaml
-from webhook.mapping.document import strict_yaml
-from webhook.mapping.document.problem import MappingError, Problem
-from webhook.mapping.document.strict_yaml import MAX_BYTES, MAX_PROBLEMS, parse
+from webhook.mapping.document import MAX_BYTES, MAX_PROBLEMS, MappingError, Problem, parse
 
 
 @pytest.fixture(params=["fast", "pure"], autouse=True)
 def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test holds for the C parser and for the pure one."""
     if request.param == "pure":
-        monkeypatch.setattr(strict_yaml, "_LOADER", yaml.SafeLoader)
+        monkeypatch.setattr("webhook.mapping.document._LOADER", yaml.SafeLoader)
 
 
 def problems(text: str) -> list[Problem]:

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from tests.cluster.config_maps import vendor
-from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document import parse
 from webhook.mapping.load import build_policy, load_policy
 from webhook.mapping.model.vendor import Vendor, system_names
 

@@ -4,13 +4,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from webhook.mapping.document.problem import MappingError, Problem
-from webhook.mapping.document.settings import Settings
-from webhook.mapping.document.strict_yaml import Document, parse
-from webhook.mapping.document.validation import validated
+from webhook.mapping.document import Document, MappingError, Problem, parse
 from webhook.mapping.load import build_policy, combine, prepare
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.settings import Settings
+from webhook.mapping.strict import validated
 
 ACME = """\
 vendor: acme

@@ -22,11 +22,11 @@ from tests.naming import each_of, naming
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.labels import TARGET, keys_of
-from webhook.mapping.document.problem import MappingError
-from webhook.mapping.document.settings import Settings
+from webhook.mapping.document import MappingError
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.settings import Settings
 from webhook.pod import decode_pod
 from webhook.reasons import Finding, Reason, explanation_of
 

@@ -54,12 +54,12 @@ from webhook.cluster.policy.documents import DocumentKind
 from webhook.cluster.registration.wanted import KINDS, Site
 from webhook.doctor.checks import CHECKS
 from webhook.labels import KEYS, PREFIX
-from webhook.mapping.document.settings import Settings
-from webhook.mapping.document.strict import Strict
-from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document import parse
 from webhook.mapping.load import build_policy, builtin, load_policy
-from webhook.mapping.model import schema, vendor
+from webhook.mapping.model import shim, vendor
 from webhook.mapping.model.keys import Key
+from webhook.mapping.settings import Settings
+from webhook.mapping.strict import Strict
 from webhook.pod import decode_pod
 from webhook.quantity import bytes_text, number_text
 from webhook.reasons import BY_CODE
@@ -516,7 +516,7 @@ def test_every_key_of_mappings_is_documented() -> None:
     """The page of mappings explains each key of the schema."""
     keys = {
         str(field.alias)
-        for model in (*vars(schema).values(), *vars(vendor).values())
+        for model in (*vars(shim).values(), *vars(vendor).values())
         if isinstance(model, type) and issubclass(model, Strict)
         for field in model.model_fields.values()
     }

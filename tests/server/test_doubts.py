@@ -13,7 +13,7 @@ from tests.strict_patch import apply_strictly
 from webhook.admission import decide
 from webhook.admission.decision import Context, Namespace
 from webhook.admission.judge import judge_pod
-from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document import parse
 from webhook.mapping.load import build_policy, load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod

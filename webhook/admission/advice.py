@@ -19,10 +19,19 @@ from webhook.admission.survey import PodKeys, changed
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
-from webhook.mapping.requests.denials import NoWholeNumber, Numbered, no_whole_number
-from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.values import KeyValue, KeyValues, Reading, form_of, keys_for, number_for
-from webhook.mapping.requests.writing import NoEquivalent, Written, write
+from webhook.mapping.reading import read
+from webhook.mapping.values import (
+    KeyValue,
+    KeyValues,
+    NoWholeNumber,
+    Numbered,
+    Reading,
+    form_of,
+    keys_for,
+    no_whole_number,
+    number_for,
+)
+from webhook.mapping.writing import NoEquivalent, Written, write
 from webhook.quantity import GIB, Number, exact_text
 from webhook.reasons import Denied, Finding, Instead, Reason
 from webhook.request import ALL, UNLIMITED, Dimension, Memory, Percent, Request, Size

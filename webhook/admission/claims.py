@@ -20,8 +20,9 @@ from webhook.labels import CLAIM, STATUS
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.templates import (
+from webhook.mapping.reading import read
+from webhook.mapping.values import KeyValue
+from webhook.mapping.writing import (
     MAX_SELECTED,
     REQUEST,
     DeviceRequest,
@@ -30,7 +31,6 @@ from webhook.mapping.requests.templates import (
     same_request,
     template_of,
 )
-from webhook.mapping.requests.values import KeyValue
 from webhook.patch import Slot
 from webhook.pod import DEVICE_CLASS, Claim, Container, Metadata, Pod, PodClaim, QuantityText
 from webhook.quantity import MAX_VALUE, Number, QuantityError, parse_quantity

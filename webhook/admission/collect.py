@@ -13,8 +13,7 @@ from webhook.mapping.model.keys import CONTAINER, Binding, Key
 from webhook.mapping.model.names import Owner
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.denials import NoWholeNumber
-from webhook.mapping.requests.values import KeyValue, bound_in, form_of
+from webhook.mapping.values import KeyValue, NoWholeNumber, bound_in, form_of
 from webhook.quantity import Number, QuantityError, bytes_text, number_text, parse_quantity
 from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
 from webhook.request import MAX_DEVICES

@@ -17,11 +17,11 @@ from webhook.admission.claims import counts
 from webhook.admission.decision import Allocation, Plan
 from webhook.admission.overrides import Overrides, sized_request, target_of
 from webhook.labels import GUARD, STATUS
+from webhook.mapping.model.compiling import spelled
 from webhook.mapping.model.guard import KEPT_PLACES, Guard, GuardPlace, ValueSource
 from webhook.mapping.model.keys import Key
-from webhook.mapping.model.match_names import advised_names, spelled
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.model.vendor import Vendor, advised_names
 from webhook.mapping.notation import NameSet
 from webhook.patch import Slot
 from webhook.pod import (

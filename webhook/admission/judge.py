@@ -25,7 +25,7 @@ from webhook.admission.placement import check_privileged
 from webhook.admission.shim import check_covered, check_node_folders, inject_shim
 from webhook.admission.survey import all_at_once
 from webhook.labels import INJECT, PREFIX, STATUS, TARGET, keys_of
-from webhook.mapping.document.problem import FieldPath, path_text
+from webhook.mapping.document import FieldPath, path_text
 from webhook.mapping.model.names import Names
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor

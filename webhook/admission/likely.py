@@ -15,9 +15,8 @@ from webhook.admission.settled import Intent, Settled
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.denials import sizes_meant
-from webhook.mapping.requests.reading import oversized
-from webhook.mapping.requests.values import KeyValue, Reading, form_of
+from webhook.mapping.reading import oversized
+from webhook.mapping.values import KeyValue, Reading, form_of, sizes_meant
 from webhook.quantity import GIB, Number, bytes_text, ceil_to, counted_in, exact_text, number_text
 from webhook.reasons import Finding, Reason
 from webhook.request import ALL, UNLIMITED, Request, Size

@@ -14,12 +14,12 @@ from msgspec import Struct
 
 from webhook import labels
 from webhook.admission.decision import Context, Plan
-from webhook.mapping.document.problem import nearest_known
+from webhook.mapping.document import nearest_known
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import ARCH_LABEL
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.notation import parse_cores, parse_default_memory
-from webhook.mapping.requests.values import for_device_size
+from webhook.mapping.values import for_device_size
 from webhook.pod import NodeTerm, Pod, node_terms
 from webhook.quantity import bytes_text
 from webhook.reasons import Finding, Reason, deny

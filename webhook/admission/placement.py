@@ -17,8 +17,7 @@ from webhook.admission.advice import or_whole
 from webhook.admission.decision import Allocation, Plan
 from webhook.admission.overrides import DEFAULT_SCHEDULER
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.schema import Place, PlacedIn
-from webhook.mapping.model.vendor import Vendor, system_names
+from webhook.mapping.model.vendor import PlacedIn, Placing, Vendor, system_names
 from webhook.patch import Slot
 from webhook.pod import (
     GATES,
@@ -231,7 +230,7 @@ def _systems(allocations: Iterable[Allocation]) -> str:
     return " and ".join(dict.fromkeys([allocation.vendor.system for allocation in allocations]))
 
 
-def _own_schedulers(place: Place) -> tuple[str, ...]:
+def _own_schedulers(place: Placing) -> tuple[str, ...]:
     """The schedulers that belong to a vendor; the first one is written."""
     return () if place.scheduler is None else (place.scheduler, *place.schedulers)
 
@@ -268,7 +267,7 @@ def _settle_conflict(plan: Plan, current: str, needed: str, actions: set[str]) -
     plan.findings.append(Finding(reason, message, None, field, current))
 
 
-def _set_runtime_class(plan: Plan, places: Mapping[str, Place]) -> None:
+def _set_runtime_class(plan: Plan, places: Mapping[str, Placing]) -> None:
     needed = {name: place.runtime_class_name for name, place in places.items() if place.runtime_class_name}
     if not needed:
         return
@@ -280,7 +279,7 @@ def _set_runtime_class(plan: Plan, places: Mapping[str, Place]) -> None:
         _report_kept(plan, f"runtimeClassName {current}", runtime_class, "spec.runtimeClassName")
 
 
-def _set_tolerations(plan: Plan, places: Mapping[str, Place]) -> None:
+def _set_tolerations(plan: Plan, places: Mapping[str, Placing]) -> None:
     needed = [toleration.data() for place in places.values() for toleration in place.tolerations]
     present = {_meaning(each) for each in entries(plan.pod.spec.tolerations, TOLERATIONS)} if needed else set()
     for data in needed:
@@ -295,7 +294,7 @@ def _meaning(each: Toleration) -> tuple[object, ...]:
     return each.key or "", each.operator or "Equal", each.value or "", each.effect or "", each.toleration_seconds
 
 
-def _set_keys(plan: Plan, places: Mapping[str, Place]) -> None:
+def _set_keys(plan: Plan, places: Mapping[str, Placing]) -> None:
     """Set the labels, annotations and node selector keys that the mappings write; what the pod has there is kept."""
     needed: dict[PlacedIn, dict[str, dict[str, str]]] = {"nodeSelector": {}, "label": {}, "annotation": {}}
     for name, place in places.items():

@@ -17,8 +17,7 @@ from webhook.admission.survey import Claimed, PodKeys, changed
 from webhook.admission.together import PodResult, number_in, together
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
-from webhook.mapping.requests.denials import NoWholeNumber
-from webhook.mapping.requests.values import fewer
+from webhook.mapping.values import NoWholeNumber, fewer
 from webhook.quantity import Number
 from webhook.reasons import Denied, Finding, Reason, deny
 from webhook.request import Dimension

@@ -12,8 +12,8 @@ from webhook.admission.settled import Intent
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.values import form_of
+from webhook.mapping.reading import read
+from webhook.mapping.values import form_of
 from webhook.reasons import Denied, Finding, Reason, deny
 
 

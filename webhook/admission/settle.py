@@ -31,11 +31,9 @@ from webhook.admission.settled import NOT_FILLED, Intent, Settled, Unchanged, na
 from webhook.admission.translate import translated
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.schema import Claim
-from webhook.mapping.model.vendor import Default, Vendor
-from webhook.mapping.requests.denials import LeftAlone
-from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.values import KeyValue, Reading, fewer, form_of, step_between
+from webhook.mapping.model.vendor import Claiming, Default, Vendor
+from webhook.mapping.reading import read
+from webhook.mapping.values import KeyValue, LeftAlone, Reading, fewer, form_of, step_between
 from webhook.quantity import Number, exact_text
 from webhook.reasons import Denied, Finding, Reason
 from webhook.request import Dimension
@@ -69,7 +67,7 @@ def settle(
     return settled
 
 
-def _of_partitions(container: ContainerRequest, target: Vendor, claim: Claim, policy: Policy) -> Vendor:
+def _of_partitions(container: ContainerRequest, target: Vendor, claim: Claiming, policy: Policy) -> Vendor:
     """The vendor of a target's partitions if the container's keys name one; else the target."""
     partitions = policy.vendors.get(claim.partitions or "")
     return target if partitions is None or not named_row(container, partitions) else partitions

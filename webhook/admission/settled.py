@@ -11,7 +11,7 @@ from webhook.admission.overrides import Overrides, defaults_for, device_for, ove
 from webhook.mapping.model.keys import Binding, Form, Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
-from webhook.mapping.requests.values import (
+from webhook.mapping.values import (
     Defaults,
     KeyValue,
     Reading,
@@ -19,7 +19,7 @@ from webhook.mapping.requests.values import (
     for_device_size,
     step_between,
 )
-from webhook.mapping.requests.writing import NoEquivalent, Written, write
+from webhook.mapping.writing import NoEquivalent, Written, write
 from webhook.quantity import Number, bytes_text
 from webhook.reasons import Finding, Reason
 from webhook.request import Dimension, Request, Size

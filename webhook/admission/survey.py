@@ -27,12 +27,10 @@ from webhook.labels import (
     keys_of,
 )
 from webhook.mapping.model.keys import Key
-from webhook.mapping.model.match_names import KnownPlace
-from webhook.mapping.model.names import Names
-from webhook.mapping.model.near_misses import MAX_SIMILAR, looks_like_device, nearest_first
+from webhook.mapping.model.names import MAX_SIMILAR, Names, looks_like_device, nearest_first
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.values import KeyValue
+from webhook.mapping.model.vendor import KnownPlace, Vendor
+from webhook.mapping.values import KeyValue
 from webhook.patch import Slot, slots
 from webhook.pod import Metadata, Pod, QuantityText, Resources
 from webhook.quantity import Number, canonical, exact_text

@@ -12,9 +12,9 @@ from webhook.admission.survey import PodKeys
 from webhook.mapping.model.keys import Form, Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.templates import MAX_REQUESTS
-from webhook.mapping.requests.values import KeyValue, form_of
+from webhook.mapping.reading import read
+from webhook.mapping.values import KeyValue, form_of
+from webhook.mapping.writing import MAX_REQUESTS
 from webhook.quantity import Number, QuantityError, exact_text, parse_quantity, simplest
 from webhook.reasons import Denied, Finding, Reason, deny
 from webhook.request import UNLIMITED

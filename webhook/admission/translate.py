@@ -9,10 +9,8 @@ from msgspec.structs import replace
 from webhook.admission.advice import filled_in, not_expressed
 from webhook.admission.settled import Intent, Settled, with_twin
 from webhook.mapping.model.keys import Form, Key
-from webhook.mapping.requests.denials import LeftAlone
-from webhook.mapping.requests.templates import MAX_SELECTED
-from webhook.mapping.requests.values import KeyValue, Reading, step_between
-from webhook.mapping.requests.writing import NoEquivalent, Written
+from webhook.mapping.values import KeyValue, LeftAlone, Reading, step_between
+from webhook.mapping.writing import MAX_SELECTED, NoEquivalent, Written
 from webhook.reasons import Finding, Reason
 from webhook.request import UNLIMITED, Memory, Request
 

@@ -16,7 +16,7 @@ def vendor_names(context: click.Context, parameter: click.Parameter, incomplete:
 
 def setting_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """Complete ``KEY=`` of a setting that people choose."""
-    from webhook.mapping.document.settings import Settings
+    from webhook.mapping.settings import Settings
 
     fields = Settings.model_fields.items()
     return _beginning((f"{field.alias or name}=" for name, field in fields if field.description), incomplete)

@@ -186,7 +186,7 @@ def in_cluster(source: PolicyOptions, task: "Callable[[Api, str], Awaitable[_Fou
 @contextmanager
 def reading_documents(path: Path | None) -> Iterator[None]:
     """Turn what is wrong with documents into the error of a command; `path` is what cannot be decoded."""
-    from webhook.mapping.document.problem import MappingError
+    from webhook.mapping.document import MappingError
 
     try:
         yield

@@ -12,12 +12,11 @@ from webhook.cli.manifests.files import Manifest, ManifestError, read_manifests
 from webhook.cli.manifests.values import FileKind, chart_values, documents_of_values, kind_of, merged, policy_of_values
 from webhook.cli.options import PolicyOptions, in_cluster, reading_documents
 from webhook.cli.terminal import Failure, tell
-from webhook.mapping.document.problem import MappingError, nearest_known
-from webhook.mapping.document.strict_yaml import Document
-from webhook.mapping.document.validation import EXTENDS, merge_documents
+from webhook.mapping.document import Document, MappingError, nearest_known
 from webhook.mapping.load import build_policy, builtin, documents_in, settings_in
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.strict import EXTENDS, merge_documents
 
 DEFAULT: Final = "default (no target, whole devices)"
 _OTHERS: Final = "; yours: --values FILE, --context NAME"

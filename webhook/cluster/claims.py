@@ -44,7 +44,7 @@ from webhook.cluster.client import (
 from webhook.cluster.reflector import USUAL, Reflector, WatchConfig
 from webhook.cluster.shared_requests import SharedRequests
 from webhook.labels import CLAIM
-from webhook.mapping.document.settings import TEMPLATES
+from webhook.mapping.settings import TEMPLATES
 from webhook.pod import ENDED, PodClaim
 from webhook.quantity import MIB
 from webhook.request import CLAIM_API, TEMPLATE_NAME, ClaimTemplate, template_name

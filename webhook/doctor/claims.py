@@ -10,8 +10,7 @@ from webhook.doctor.reading import ClusterReader, Item, T, read_or, reads, remem
 from webhook.doctor.result import Result, counted, error, listed, ok, warning
 from webhook.labels import TARGET
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.schema import Claim
-from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.model.vendor import Claiming, Vendor
 
 VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 """Versions of ``resource.k8s.io`` with DeviceClasses as they are today, the newest first."""
@@ -85,7 +84,7 @@ def _taken(device_class: str, key: str, policy: Policy, nodes: Collection[Item])
 
 
 @remembered
-async def claiming(seen: ClusterReader) -> list[tuple[Vendor, Claim]]:
+async def claiming(seen: ClusterReader) -> list[tuple[Vendor, Claiming]]:
     """The vendors with claims that pods of this cluster get, also by annotations of pods and their namespaces."""
     in_force = await seen.policy()
     annotated = [space.annotations for space in await read_or([], seen.chosen_namespaces())]

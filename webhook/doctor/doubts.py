@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.requests.values import unconfigured_size
+from webhook.mapping.values import unconfigured_size
 
 
 def doubts(policy: Policy) -> Iterator[str]:

@@ -12,9 +12,8 @@ from webhook.doctor.result import Level, Result, UnansweredError, counted, error
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.schema import GatedName, SharedName
 from webhook.mapping.model.shim import Shim
-from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.model.vendor import GatedName, SharedName, Vendor
 from webhook.mapping.notation import expression
 from webhook.pod import ENDED
 from webhook.quantity import MIB, bytes_text

@@ -6,12 +6,11 @@ from fractions import Fraction
 from typing import Any, Final, Literal, TypeAlias
 
 from webhook.mapping.model.keys import PLACEHOLDER, Condition, Derived, Form, Key, KeyPlace
-from webhook.mapping.model.match_names import advised_names, known_resources
 from webhook.mapping.model.names import Owner, index
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.model.vendor import Vendor, advised_names, known_resources
 from webhook.mapping.notation import glob_pattern
-from webhook.mapping.requests.values import unconfigured_size
+from webhook.mapping.values import unconfigured_size
 from webhook.pod import DEVICE_CLASS
 from webhook.quantity import MIB, Number, bytes_text, number_text
 from webhook.request import ALL, UNLIMITED, Dimension, Memory, Percent

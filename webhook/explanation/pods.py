@@ -40,7 +40,7 @@ from webhook.mapping.model.keys import Derived, Form, Key, KeyPlace
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.values import KeyValue, Reading
+from webhook.mapping.values import KeyValue, Reading
 from webhook.patch import Slot
 from webhook.pod import Pod
 from webhook.quantity import QuantityError, exact_text, parse_quantity

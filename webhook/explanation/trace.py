@@ -10,8 +10,8 @@ from webhook.admission.overrides import Overrides, defaults_for, defaults_of_who
 from webhook.admission.settle import settle
 from webhook.admission.settled import Settled, Unchanged
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.requests.reading import read
-from webhook.mapping.requests.values import Reading
+from webhook.mapping.reading import read
+from webhook.mapping.values import Reading
 from webhook.pod import Pod
 from webhook.reasons import Denied, Reason
 

@@ -118,8 +118,7 @@ def preview(
 
 def _changed(base: "SourcedPolicy", changes: tuple[str, ...]) -> "Policy":
     """The policy with the settings of ``--set``."""
-    from webhook.mapping.document.problem import MappingError
-    from webhook.mapping.document.strict_yaml import Document, parse
+    from webhook.mapping.document import Document, MappingError, parse
     from webhook.mapping.model.policy import SETTINGS
 
     values: dict[str, Any] = {} if base.settings is None else dict(base.settings.data)

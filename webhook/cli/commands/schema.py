@@ -8,9 +8,9 @@ from typing import Any, Final
 import click
 
 from webhook.cli.manifests.cases import Expectation
-from webhook.mapping.document.settings import Settings
-from webhook.mapping.document.strict import API_VERSION
 from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.settings import Settings
+from webhook.mapping.strict import API_VERSION
 
 BASE: Final = f"https://{API_VERSION.partition('/')[0]}/schemas/{API_VERSION.partition('/')[2]}"
 """The beginning of each ``$id``, a name that nothing has to be found at."""

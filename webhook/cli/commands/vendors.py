@@ -16,7 +16,7 @@ from webhook.mapping.model.keys import Key
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.values import unconfigured_size
+from webhook.mapping.values import unconfigured_size
 from webhook.quantity import bytes_text, number_text
 from webhook.reasons import Denied
 

@@ -22,11 +22,9 @@ from webhook.cli.manifests.files import Manifest, ManifestError, read_manifests,
 from webhook.cli.manifests.simulate import SimulatedObject, SimulatedPod, simulate
 from webhook.cli.manifests.workloads import mapping_or_empty
 from webhook.cli.terminal import Failure
-from webhook.mapping.document.problem import MappingError, path_text
-from webhook.mapping.document.strict import API_VERSION, SOME, Strict
-from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.document.validation import validated
+from webhook.mapping.document import MappingError, parse, path_text
 from webhook.mapping.load import documents_in, settings_in
+from webhook.mapping.strict import API_VERSION, SOME, Strict, validated
 from webhook.reasons import BY_CODE, Finding, explanation_of
 
 POD: Final = "pod.yaml"

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from webhook.mapping.document.problem import FieldPath, Problem, nearest_known
+from webhook.mapping.document import FieldPath, Problem, nearest_known
 
 CHART_SCHEMA: Final = "values.schema.yaml"
 

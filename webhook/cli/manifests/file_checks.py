@@ -26,10 +26,9 @@ from webhook.doctor.doubts import doubts, families_meant
 from webhook.doctor.pods import invalid_values
 from webhook.doctor.result import Check, FileLine, Level, Result, UnansweredError, counted, error, ok, warning
 from webhook.labels import MAPPING, PREFIX
-from webhook.mapping.document.problem import FieldPath, MappingError, Problem
-from webhook.mapping.document.strict import API_VERSION
-from webhook.mapping.document.strict_yaml import Document, parse
+from webhook.mapping.document import Document, FieldPath, MappingError, Problem, parse
 from webhook.mapping.model.policy import Policy
+from webhook.mapping.strict import API_VERSION
 from webhook.reasons import Reason
 from webhook.workloads import workloads_of
 

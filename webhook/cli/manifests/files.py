@@ -24,8 +24,7 @@ import yaml
 from yaml import events
 
 from webhook.cli.terminal import Failure
-from webhook.mapping.document.problem import FieldPath, Problem
-from webhook.mapping.document.strict_yaml import Document, Walker, events_of, line_of, syntax_problem
+from webhook.mapping.document import Document, FieldPath, Problem, Walker, events_of, line_of, syntax_problem
 from webhook.workloads import children
 
 MAX_DEPTH: Final = 150

@@ -34,8 +34,8 @@ from webhook.cli.manifests.workloads import (
 from webhook.cli.terminal import Failure
 from webhook.cluster.registration.names import NOT_SENT, MatchedNames, sends, sent_names
 from webhook.doctor.result import FileLine, Level
-from webhook.mapping.document.problem import FieldPath, Problem, path_text
-from webhook.mapping.model.near_misses import MAX_SIMILAR
+from webhook.mapping.document import FieldPath, Problem, path_text
+from webhook.mapping.model.names import MAX_SIMILAR
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Operation
 from webhook.pod import ENV, MOUNTS, VOLUMES, Pod, decode_pod, entries

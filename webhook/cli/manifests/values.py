@@ -17,14 +17,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 from webhook.cli.manifests.chart_schema import mistakes
 from webhook.cli.manifests.files import Manifest, read_manifests
-from webhook.mapping.document.problem import FieldPath, MappingError, Problem
-from webhook.mapping.document.settings import Settings
-from webhook.mapping.document.strict import API_VERSION, Strict
-from webhook.mapping.document.strict_yaml import Document, parse
-from webhook.mapping.document.validation import EXTENDS
+from webhook.mapping.document import Document, FieldPath, MappingError, Problem, parse
 from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.settings import Settings
+from webhook.mapping.strict import API_VERSION, EXTENDS, Strict
 
 CHART_VALUES: Final = "chart-values.yaml"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from webhook.cli.manifests.files import Manifest, ManifestError
-from webhook.mapping.document.problem import FieldPath, path_text
+from webhook.mapping.document import FieldPath, path_text
 from webhook.workloads import (
     Kinds,
     KnownKind,

@@ -24,8 +24,7 @@ from webhook.cli.manifests.simulate import SimulatedObject, explain_objects, sim
 from webhook.cli.policy_source import SourcedPolicy
 from webhook.cluster.registration.names import sent_names
 from webhook.doctor.result import Level
-from webhook.mapping.document.problem import MappingError, Problem, nearest_known
-from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.document import MappingError, Problem, nearest_known, parse
 from webhook.mapping.model.policy import Policy
 from webhook.text import without_middle
 

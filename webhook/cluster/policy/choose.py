@@ -33,14 +33,13 @@ from webhook.cluster.policy.documents import (
 )
 from webhook.cluster.policy.last_good import LastGood
 from webhook.cluster.registration.names import match_expression, matched_names_of
-from webhook.mapping.document.problem import MappingError, Problem, bug
-from webhook.mapping.document.settings import Settings
-from webhook.mapping.document.strict_yaml import Document
-from webhook.mapping.document.validation import follows_from, placed
+from webhook.mapping.document import Document, MappingError, Problem, bug
 from webhook.mapping.load import Prepared, combine, vendors_with
-from webhook.mapping.model.match_names import Capacity
+from webhook.mapping.model.compiling import Capacity
 from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
 from webhook.mapping.model.vendor import BUILT_IN
+from webhook.mapping.settings import Settings
+from webhook.mapping.strict import follows_from, placed
 
 WHOLE: Final = Settings(bareDevices="whole")
 DEFAULT: Final = ValidSettings("", Document(SETTINGS, {}, {}), WHOLE)

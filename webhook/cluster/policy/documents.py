@@ -11,13 +11,11 @@ import msgspec
 from webhook import labels
 from webhook.cluster.client import ObjectMetadata
 from webhook.labels import MAPPING
-from webhook.mapping.document.problem import MappingError, Problem, problems_of
-from webhook.mapping.document.settings import Settings
-from webhook.mapping.document.strict import API_VERSION
-from webhook.mapping.document.strict_yaml import Document, parse
-from webhook.mapping.document.validation import EXTENDS, validated_part
+from webhook.mapping.document import Document, MappingError, Problem, parse, problems_of
 from webhook.mapping.load import Prepared, prepare, probed
 from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.settings import Settings
+from webhook.mapping.strict import API_VERSION, EXTENDS, validated_part
 
 MAPPING_KEY: Final = "mapping.yaml"
 SETTINGS_KEY: Final = "settings.yaml"

@@ -31,8 +31,8 @@ from webhook.cluster.registration.names import (
     template_expression,
 )
 from webhook.labels import ENABLED, INJECT, MATCHED_NAMES, MODE, WRITTEN_BY
-from webhook.mapping.document.settings import Settings
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES, Policy
+from webhook.mapping.settings import Settings
 from webhook.workloads import workloads_of
 
 

@@ -15,10 +15,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from webhook.mapping.document.problem import Problems
-from webhook.mapping.document.strict import SOME, KeyText, Long, Name, Strict, Texts, one_of, texts, told
-from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.document.validation import validated
+from webhook.mapping.document import Problems, parse
 from webhook.mapping.model.shim import (
     KEPT_LIBRARY_PATH,
     LD_LIBRARY_PATH,
@@ -28,6 +25,7 @@ from webhook.mapping.model.shim import (
     ShimVariable,
 )
 from webhook.mapping.notation import NameSet, glob_pattern
+from webhook.mapping.strict import SOME, KeyText, Long, Name, Strict, Texts, one_of, texts, told, validated
 
 GuardPlace: TypeAlias = Literal["env", "annotation", "label", "mount", "field", "hostPath"]
 """What is guarded: a variable of a container, an annotation or label of the pod, the path of a mount in a container, a field

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from webhook.mapping.document.problem import Problems
-from webhook.mapping.document.strict import (
+from webhook.mapping.document import Problems
+from webhook.mapping.notation import Numbers, literal, parse_numbers
+from webhook.mapping.strict import (
     FEW,
     MANY,
     MOST,
@@ -41,7 +42,6 @@ from webhook.mapping.document.strict import (
     texts,
     told,
 )
-from webhook.mapping.notation import Numbers, literal, parse_numbers
 from webhook.quantity import Number
 from webhook.request import DIMENSIONS, Cores, Dimension, Memory, Request
 

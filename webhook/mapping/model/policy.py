@@ -11,16 +11,15 @@ from typing import Any, Final
 
 import re2  # type: ignore[import-untyped]
 
-from webhook.mapping.document.problem import FieldPath, MappingError, Problems
-from webhook.mapping.document.settings import Settings
-from webhook.mapping.document.strict import Amount
+from webhook.mapping.document import FieldPath, MappingError, Problems
+from webhook.mapping.model.compiling import Capacity
 from webhook.mapping.model.keys import KeyPlace
-from webhook.mapping.model.match_names import Capacity, KnownPlace, reported_names
-from webhook.mapping.model.names import Names, Owner, ReadKeys, check_owners, index, read_keys
-from webhook.mapping.model.near_misses import NearMiss, Nearness
+from webhook.mapping.model.names import Names, NearMiss, Nearness, Owner, ReadKeys, check_owners, index, read_keys
 from webhook.mapping.model.shim import ARCH_LABEL, Shim
-from webhook.mapping.model.vendor import BUILT_IN, Owned, Vendor, union
+from webhook.mapping.model.vendor import BUILT_IN, KnownPlace, Owned, Vendor, reported_names, union
 from webhook.mapping.notation import compile_glob, literal, parse_bytes, parse_card, parse_device
+from webhook.mapping.settings import Settings
+from webhook.mapping.strict import Amount
 from webhook.quantity import MIB, bytes_text
 from webhook.request import Size
 

@@ -19,13 +19,24 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from webhook.mapping.document.problem import Problems
-from webhook.mapping.document.strict import FEW, SOME, KeyText, Long, Strict, like, told
-from webhook.mapping.model import schema
+from webhook.mapping.document import Problems
 from webhook.mapping.notation import parse_unit
+from webhook.mapping.strict import (
+    FEW,
+    SOME,
+    KeyText,
+    Long,
+    Quantity,
+    ShareUnit,
+    SizeUnit,
+    Strict,
+    like,
+    one_of,
+    told,
+)
 from webhook.quantity import Number
 from webhook.request import ALL, Percent, Request, Size
 
@@ -112,6 +123,138 @@ def _prepend(first: tuple[str, ...], text: str, separators: str) -> str:
     # A lookahead, not a group: replacing by a group takes five times as long, and there may be millions of matches.
     rest = re.sub(rf"[{separators}]+(?=[{separators}])", "", others).strip(separators)
     return ":".join((*first, rest)) if rest else ":".join(first)
+
+
+ARCH: Final = "{arch}"
+"""What stands for the architecture of a node, where the library comes from."""
+
+_LETTER: Final = r"[^/:;{}$\s\\]"
+_PART: Final = rf"(?!\.{{1,2}}(?:/|\Z)){_LETTER}+"
+_SOURCE_PART: Final = rf"(?!\.{{1,2}}(?:/|\Z))(?:{_LETTER}|{re.escape(ARCH)})+"
+_NAME: Final = r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_IMAGE: Final = rf"(?:[a-zA-Z0-9]|{re.escape(ARCH)})(?:[-a-zA-Z0-9._/:]|{re.escape(ARCH)})*(?:@sha256:[0-9a-f]{{64}})?"
+_ABSOLUTE: Final = (
+    "a plain absolute path",
+    "begin with `/`; no `/` at the end, no `..`, `:`, `;`, `$`, blank or brace",
+)
+_RELATIVE: Final = ("a plain relative path", "write one such as `cache`")
+
+VolumeName: TypeAlias = Annotated[KeyText, like(_NAME, "a name of a volume", "use at most 63 of a-z, 0-9 and `-`")]
+PlainPath: TypeAlias = Annotated[Long, like(rf"(?:/{_PART})+", *_ABSOLUTE)]
+PreloadPath: TypeAlias = Annotated[Long, like(rf"(?:/(?:{_PART}|\$LIB(?=/)))+", *_ABSOLUTE)]
+RelativePath: TypeAlias = Annotated[Long, like(rf"{_PART}(?:/{_PART})*", *_RELATIVE)]
+SourcePath: TypeAlias = Annotated[Long, like(rf"(?:/{_SOURCE_PART})+", *_ABSOLUTE)]
+SourceFolder: TypeAlias = Annotated[Long, like(rf"{_SOURCE_PART}(?:/{_SOURCE_PART})*", *_RELATIVE)]
+ImageName: TypeAlias = Annotated[
+    Long, like(_IMAGE, "the name of an image", "write such as `registry.example/shim@sha256:…`")
+]
+PullPolicy: TypeAlias = Literal["Always", "IfNotPresent", "Never"]
+
+
+class HostFolder(Strict):
+    """A folder of the node with the library; Pod Security permits it in privileged namespaces only."""
+
+    volume: VolumeName
+    path: SourcePath
+    type: Literal["", "Directory", "DirectoryOrCreate"] = "Directory"
+    mount_path: PlainPath
+
+
+class ImageVolume(Strict):
+    """A read-only volume with the files of an image (KEP-4639), in clusters that serve them."""
+
+    volume: VolumeName
+    reference: ImageName = Field(description="the image, with its digest")
+    pull_policy: PullPolicy = "IfNotPresent"
+    sub_path: SourceFolder | None = told("the folder in the image that has the library; without it, all of the image")
+    mount_path: PlainPath
+
+
+class FilledEmptyDir(Strict):
+    """An emptyDir that an init container, the first of the pod, fills; every Pod Security level permits it."""
+
+    volume: VolumeName = Field(description="also the name of the init container")
+    size_limit: Quantity
+    image: ImageName = Field(description="of the init container, with its digest")
+    pull_policy: PullPolicy = "IfNotPresent"
+    folder: SourcePath | None = told("the folder of the image that `sh` and `cp` copy; they fail if a file is missing")
+    command: list[Long] | None = told(
+        "in place of `folder`: copies the library to `mountPath` or fails, as any user", min_length=1, max_length=FEW
+    )
+    cpu: Quantity = told("of the init container, as limit and request", "50m")
+    memory: Quantity = told("likewise", "64Mi")
+    mount_path: PlainPath
+
+    _source = one_of("folder", "command")
+
+
+class CsiVolume(Strict):
+    """An inline volume of a CSI driver, whose name a CSIDriver object of the cluster has."""
+
+    volume: VolumeName
+    driver: KeyText
+    attributes: dict[KeyText, Long] = told("the `volumeAttributes`", {}, max_length=FEW)
+    mount_path: PlainPath
+
+
+DeliveryVolume: TypeAlias = HostFolder | ImageVolume | FilledEmptyDir | CsiVolume
+
+
+class WrittenDelivery(Strict):
+    """A way in which the library reaches a container: one of these."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    host_path: HostFolder | None = None
+    image: ImageVolume | None = None
+    empty_dir: FilledEmptyDir | None = None
+    csi: CsiVolume | None = None
+
+    _kind = one_of("host_path", "image", "empty_dir", "csi")
+
+
+class StateVolume(Strict):
+    """The emptyDir of a state."""
+
+    size_limit: Quantity
+    medium: Literal["", "Memory"] | None = None
+
+
+class ShimState(Strict):
+    """A writable volume that the shim needs: an emptyDir, mounted at paths by subPath."""
+
+    volume: VolumeName
+    empty_dir: StateVolume
+    mounts: dict[PlainPath, RelativePath] = Field(min_length=1, max_length=FEW, description="mount path: subPath")
+
+
+class LibraryPath(Strict):
+    """The beginning of `LD_LIBRARY_PATH`, and the end that replaces the image's own value."""
+
+    prefix: list[PlainPath] = Field(min_length=1, max_length=FEW)
+    image_default: list[PlainPath] = Field([], max_length=FEW)
+    if_unset: Literal["write", "leave"] = told("without `LD_LIBRARY_PATH`; leave: the image keeps its own", "write")
+    variable: KeyText | None = told("a variable of the shim's own, written in place of `LD_LIBRARY_PATH`")
+
+
+class Preload(Strict):
+    """The beginning of `LD_PRELOAD`, and a file in the place of `/etc/ld.so.preload`."""
+
+    prefix: list[PreloadPath] = Field([], max_length=FEW)
+    file: RelativePath | None = told("a file of the library's folder, mounted at `/etc/ld.so.preload`")
+
+
+class Audit(Strict):
+    """The value of `LD_AUDIT`."""
+
+    files: list[PlainPath] = Field(min_length=1, max_length=FEW)
+
+
+class Units(Strict):
+    """The units in which variables contain amounts, rounded up."""
+
+    memory: SizeUnit = "1Mi"
+    cores: ShareUnit = "1%"
 
 
 DeliveryKind: TypeAlias = Literal["hostPath", "image", "emptyDir", "csi", "none"]
@@ -220,18 +363,16 @@ class Shim(Strict):
     forms: list[KeyText] | None = told("only for requests with these forms", max_length=SOME)
     needs: list[Literal["memory", "cores"]] = told("without whose limits no shim is added", [], max_length=FEW)
     without: Literal["plugin", "deny"] = told(default="plugin", alias="unmet")
-    delivery: list[Literal["none"] | schema.WrittenDelivery] = Field(["none"], min_length=1, max_length=FEW)
+    delivery: list[Literal["none"] | WrittenDelivery] = Field(["none"], min_length=1, max_length=FEW)
     architectures: list[Annotated[KeyText, like("[a-z0-9]+", "an architecture of nodes", "write such as `amd64`")]] = (
         told("of nodes, the default first, for `{arch}` in deliveries", [], max_length=FEW)
     )
-    files: list[schema.RelativePath] = told(
-        "what a copied folder must have, beside what is loaded first", [], max_length=FEW
-    )
-    state: schema.State | None = None
-    search: schema.LibraryPath | None = told(alias="libraryPath")
-    preloaded: schema.Preload | None = told(alias="preload")
-    audit: schema.Audit | None = None
-    units: schema.Units = told("of {memory} and {cores}", schema.Units.model_construct(memory="1Mi", cores="1%"))
+    files: list[RelativePath] = told("what a copied folder must have, beside what is loaded first", [], max_length=FEW)
+    state: ShimState | None = None
+    search: LibraryPath | None = told(alias="libraryPath")
+    preloaded: Preload | None = told(alias="preload")
+    audit: Audit | None = None
+    units: Units = told("of {memory} and {cores}", Units.model_construct(memory="1Mi", cores="1%"))
     env: dict[KeyText, Long] = told(
         "with {memory}, {cores}, {devices} and {container}; {index} in names: one for each device", {}, max_length=SOME
     )
@@ -318,14 +459,14 @@ def compile_shim(model: Shim, forms: Collection[str], problems: Problems) -> Shi
         "preload": tuple(getattr(model.preloaded, "prefix", ())),
         "memory_unit": parse_unit(model.units.memory)[0],
         "cores_unit": parse_unit(model.units.cores)[0],
-        **_search(model.search or schema.LibraryPath.model_construct(prefix=[], image_default=[])),
+        **_search(model.search or LibraryPath.model_construct(prefix=[], image_default=[])),
     }
     compiled = model.model_copy(update=derived)
     covers = frozenset((path, library) for library, path in compiled.mounted if path == PRELOAD_FILE)
     return compiled.model_copy(update={"covers": covers, **_variables(compiled)})
 
 
-def _search(path: schema.LibraryPath) -> dict[str, Any]:
+def _search(path: LibraryPath) -> dict[str, Any]:
     """What follows from the search path."""
     prefix, image = ":".join(path.prefix), ":".join(path.image_default)
     assumed = f"LD_LIBRARY_PATH replaces the image's own, assumed to be {image or 'empty'}"
@@ -357,7 +498,7 @@ def _if_unset(shim: Shim, variables: Iterable[ShimVariable]) -> dict[str, str]:
     return {name: value for name, value in shim.env_if_unset.items() if taken.fullmatch(name) is None}
 
 
-def _source(delivery: Literal["none"] | schema.WrittenDelivery) -> tuple[DeliveryKind, schema.DeliveryVolume | None]:
+def _source(delivery: Literal["none"] | WrittenDelivery) -> tuple[DeliveryKind, DeliveryVolume | None]:
     """The kind of a delivery, and its volume."""
     if delivery == "none":
         return delivery, None
@@ -368,15 +509,15 @@ def _source(delivery: Literal["none"] | schema.WrittenDelivery) -> tuple[Deliver
 def _on(architecture: str, delivery: Delivery) -> Delivery:
     """A delivery on nodes of an architecture."""
     entries = [delivery.volumes, delivery.mounts, delivery.installer]
-    volumes, mounts, installer = json.loads(json.dumps(entries).replace(schema.ARCH, architecture))
+    volumes, mounts, installer = json.loads(json.dumps(entries).replace(ARCH, architecture))
     return replace(delivery, volumes=tuple(volumes), mounts=tuple(mounts), installer=installer)
 
 
-def _delivery(model: Literal["none"] | schema.WrittenDelivery, shim: Shim) -> Delivery:
+def _delivery(model: Literal["none"] | WrittenDelivery, shim: Shim) -> Delivery:
     kind, library = _source(model)
     if library is None:
         return NO_DELIVERY
-    name, folder = library.volume, library.sub_path if isinstance(library, schema.ImageVolume) else None
+    name, folder = library.volume, library.sub_path if isinstance(library, ImageVolume) else None
     within = {} if folder is None else {"subPath": folder}
     volumes: list[PodEntry] = [{"name": name, **_volume_source(library)}]
     mounts: list[PodEntry] = [{"name": name, "mountPath": library.mount_path, "readOnly": True, **within}]
@@ -388,7 +529,7 @@ def _delivery(model: Literal["none"] | schema.WrittenDelivery, shim: Shim) -> De
     if state is not None:
         volumes.append({"name": state.volume, "emptyDir": state.empty_dir.model_dump(by_alias=True, exclude_none=True)})
         mounts += [{"name": state.volume, "mountPath": at, "subPath": sub} for at, sub in state.mounts.items()]
-    installer = _installer(library, shim) if isinstance(library, schema.FilledEmptyDir) else None
+    installer = _installer(library, shim) if isinstance(library, FilledEmptyDir) else None
     return Delivery(kind, name, library.mount_path, tuple(volumes), tuple(mounts), installer, _marks(volumes, mounts))
 
 
@@ -399,12 +540,12 @@ def _marks(volumes: Iterable[PodEntry], mounts: Iterable[PodEntry]) -> tuple[byt
     return (b"\\", *map(str.encode, shortest))
 
 
-def _volume_source(library: schema.DeliveryVolume) -> PodEntry:
-    if isinstance(library, schema.HostPath):
+def _volume_source(library: DeliveryVolume) -> PodEntry:
+    if isinstance(library, HostFolder):
         return {"hostPath": {"path": library.path, "type": library.type}}
-    if isinstance(library, schema.ImageVolume):
+    if isinstance(library, ImageVolume):
         return {"image": {"reference": library.reference, "pullPolicy": library.pull_policy}}
-    if isinstance(library, schema.FilledEmptyDir):
+    if isinstance(library, FilledEmptyDir):
         return {"emptyDir": {"sizeLimit": library.size_limit}}
     attributes = {"volumeAttributes": dict(library.attributes)} if library.attributes else {}
     return {"csi": {"driver": library.driver, "readOnly": True, **attributes}}
@@ -420,7 +561,7 @@ def _copy_command(folder: str, mount_path: str, shim: Shim) -> list[str]:
     return ["sh", "-ec", _COPY, "sh", folder, mount_path, *named]
 
 
-def _installer(library: schema.FilledEmptyDir, shim: Shim) -> PodEntry:
+def _installer(library: FilledEmptyDir, shim: Shim) -> PodEntry:
     """The init container that fills the volume: every Pod Security level and quota permits it."""
     command = library.command or _copy_command(library.folder or "", library.mount_path, shim)
     amounts = {"cpu": library.cpu, "memory": library.memory}
@@ -447,10 +588,8 @@ _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def _check_architectures(model: Shim, problems: Problems) -> None:
-    used = any(schema.ARCH in repr(delivery) for delivery in model.delivery)
-    message = (
-        f"has no effect: no delivery has {schema.ARCH}" if not used else f"is missing: a delivery has {schema.ARCH}"
-    )
+    used = any(ARCH in repr(delivery) for delivery in model.delivery)
+    message = f"has no effect: no delivery has {ARCH}" if not used else f"is missing: a delivery has {ARCH}"
     problems.when(used != bool(model.architectures), "architectures", message)
 
 
@@ -477,7 +616,7 @@ def _check_deliveries(model: Shim, problems: Problems) -> None:
     kinds = [kind for kind, _ in sources]
     for index, kind in enumerate(kinds):
         problems.when(kind in kinds[:index], ("delivery", index), f"{kind} is listed twice")
-    copied = any(isinstance(each, schema.FilledEmptyDir) and each.folder is not None for _, each in sources)
+    copied = any(isinstance(each, FilledEmptyDir) and each.folder is not None for _, each in sources)
     wrong, message = model.files and not copied, "has no effect: no delivery copies a folder"
     problems.when(wrong, "files", message, "add an emptyDir with `folder`")
 
@@ -521,7 +660,7 @@ def _check_loader(model: Shim, problems: Problems) -> None:
             seen.add(entry)
 
 
-def _check_search(model: Shim, path: schema.LibraryPath, problems: Problems) -> None:
+def _check_search(model: Shim, path: LibraryPath, problems: Problems) -> None:
     here, left, variable = problems.at("libraryPath"), path.if_unset == "leave", path.variable
     if variable is not None:
         _check_name(variable, here.at("variable"))

@@ -5,7 +5,8 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 from pydantic import AfterValidator, Field
 
 from webhook.labels import INJECT, KEYS
-from webhook.mapping.document.strict import (
+from webhook.mapping.notation import MAX_KEY
+from webhook.mapping.strict import (
     API_VERSION,
     FEW,
     MANY,
@@ -22,7 +23,6 @@ from webhook.mapping.document.strict import (
     refused,
     told,
 )
-from webhook.mapping.notation import MAX_KEY
 from webhook.request import MAX_DEVICES
 
 VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", max_length=MAX_KEY)]

@@ -11,29 +11,27 @@ from msgspec.structs import replace
 from webhook.mapping.model.keys import Derived, Form, Key, Row
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.notation import Numbers
-from webhook.mapping.requests.denials import (
-    LeftAlone,
-    check_reported,
-    check_texts,
-    form_denied,
-    left_alone,
-    sizes_meant,
-    without_row,
-)
-from webhook.mapping.requests.values import (
+from webhook.mapping.values import (
     Defaults,
     KeyValue,
     KeyValues,
+    LeftAlone,
     Reading,
     bound_in,
+    check_reported,
+    check_texts,
     divides,
     fewer,
     fill_absent,
+    form_denied,
     form_of,
     keys_for,
+    left_alone,
     row_of,
+    sizes_meant,
     unconfigured_size,
     value_of,
+    without_row,
 )
 from webhook.quantity import Number, bytes_text, ceil_to, counted_in, exact_text, number_text, signed_text, simplest
 from webhook.reasons import Denied, Finding, Reason, Step, deny, instead_of
