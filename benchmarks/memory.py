@@ -18,7 +18,7 @@ from benchmarks.held import Held, held
 from benchmarks.processes import CLIENT_CORE, interpreter, webhook
 from benchmarks.streams import different
 from webhook.mapping.model.policy import MAX_BYTES
-from webhook.quantity import MIB
+from webhook.request import MIB
 
 PODS: Final = 1_000_000
 STEPS: Final = 10

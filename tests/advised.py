@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from webhook.mapping.model.policy import Policy
-from webhook.quantity import GIB, exact_text, simplest
 from webhook.reasons import Finding
+from webhook.request import GIB, exact_text, simplest
 
 Json = dict[str, Any]
 Changes = dict[str, str | None]

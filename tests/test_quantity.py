@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook import quantity
-from webhook.quantity import (
+from webhook import request
+from webhook.request import (
     MAX_VALUE,
     Number,
     QuantityError,
@@ -132,7 +132,7 @@ def test_refuses_what_is_no_quantity(text: str) -> None:
 def test_refuses_what_is_too_much_before_computing_it(monkeypatch: pytest.MonkeyPatch, text: str, why: str) -> None:
     """Length and exponent are looked at on the text: `1e10000000` is legal elsewhere and would take seconds."""
     if why != "more than any":
-        monkeypatch.setattr(quantity, "Fraction", None)
+        monkeypatch.setattr(request, "Fraction", None)
     with pytest.raises(QuantityError, match=why) as caught:
         parse_quantity(text)
     assert len(str(caught.value)) < 160

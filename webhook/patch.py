@@ -27,7 +27,7 @@ from webhook.pod import (
     placed_in,
     present,
 )
-from webhook.quantity import Number, QuantityError, parse_quantity
+from webhook.request import Number, QuantityError, parse_quantity
 
 Operation: TypeAlias = dict[str, Any]
 """One RFC 6902 operation: ``op``, ``path`` and, except for ``remove``, ``value``."""

@@ -11,7 +11,7 @@ from typing import Final, Self, TypeAlias
 
 import msgspec
 
-from webhook.quantity import Number
+from webhook.request import Number
 from webhook.text import shorten, shown
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from webhook.quantity import Number, QuantityError, parse_quantity
+from webhook.request import Number, QuantityError, parse_quantity
 
 from .client import Object
 

@@ -21,8 +21,8 @@ from webhook.cli.policy_source import SourcedPolicy
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
-from webhook.quantity import parse_quantity
 from webhook.reasons import Reason
+from webhook.request import parse_quantity
 
 CASES = Path(__file__).parents[1] / "cases"
 OPTED_IN = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})

@@ -22,8 +22,8 @@ from webhook.explanation.pods import Explained, explain_pod, finding_data
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
-from webhook.quantity import bytes_text, parse_quantity
 from webhook.reasons import Step
+from webhook.request import bytes_text, parse_quantity
 
 Json = dict[str, Any]
 FOLDERS = sorted(CASES.iterdir())

@@ -9,7 +9,7 @@ from tests.decisions.test_cases import FOLDERS, context_in, pod_in, policy_in
 from tests.depth import few_or_all, in_turn
 from tests.naming import naming
 from webhook.admission import decide
-from webhook.explanation.trace import trace
+from webhook.explanation.pods import trace
 from webhook.labels import MODE
 from webhook.pod import decode_pod
 

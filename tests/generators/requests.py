@@ -7,7 +7,7 @@ from typing import Any
 
 from webhook.mapping.model.keys import Condition, Derived, Form, Key
 from webhook.mapping.model.vendor import Vendor
-from webhook.quantity import Number, simplest
+from webhook.request import Number, simplest
 
 MIB = 1024**2
 PATTERNED = {"profile": "1g.5gb", "mlu": "mlu370", "model": "a10_24g", "resource": "gpu-a100"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.naming import each_of
 from webhook.mapping.notation import Numbers, parse_numbers
-from webhook.quantity import Number
+from webhook.request import Number
 
 Written = str | int | list[str | int]
 

@@ -15,7 +15,7 @@ from typing import Final
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
 from webhook.mapping.load import load_policy
-from webhook.quantity import parse_quantity
+from webhook.request import parse_quantity
 
 from . import configuration
 from .namespaces import ADDRESS, PODS, Inside, Namespaces

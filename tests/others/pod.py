@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from webhook.quantity import QuantityError, parse_quantity
+from webhook.request import QuantityError, parse_quantity
 
 Json = dict[str, Any]
 StandIn = Callable[[Json], Json]

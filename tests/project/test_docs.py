@@ -61,10 +61,10 @@ from webhook.mapping.model.keys import Key
 from webhook.mapping.settings import Settings
 from webhook.mapping.strict import Strict
 from webhook.pod import decode_pod
-from webhook.quantity import bytes_text, number_text
 from webhook.reasons import BY_CODE
 from webhook.replica.certificates import Certificates
 from webhook.replica.in_cluster import ClusterOptions, InCluster
+from webhook.request import bytes_text, number_text
 from webhook.server.http import Connections
 from webhook.server.limits import InFlight, Limits
 from webhook.server.metrics import Metrics, connection_metrics, ready_metric

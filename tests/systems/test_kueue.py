@@ -21,7 +21,7 @@ from tests.controlplane.processes import Process
 from tests.controlplane.product import registered, serving
 from webhook.cluster.connection import RELEASE_NAMESPACE
 from webhook.cluster.policy.documents import SETTINGS_NAME
-from webhook.quantity import MIB, Number, parse_quantity
+from webhook.request import MIB, Number, parse_quantity
 
 from . import programs
 from .kueue import API, LABELS, create_queue, started

@@ -33,9 +33,18 @@ from webhook.mapping.writing import (
 )
 from webhook.patch import Slot
 from webhook.pod import DEVICE_CLASS, Claim, Container, Metadata, Pod, PodClaim, QuantityText
-from webhook.quantity import MAX_VALUE, Number, QuantityError, parse_quantity
 from webhook.reasons import Denied, Finding, Reason, deny
-from webhook.request import CLAIM_NAME, CLAIM_PREFIX, MAX_DEVICES, TEMPLATE_NAME, ClaimTemplate
+from webhook.request import (
+    CLAIM_NAME,
+    CLAIM_PREFIX,
+    MAX_DEVICES,
+    MAX_VALUE,
+    TEMPLATE_NAME,
+    ClaimTemplate,
+    Number,
+    QuantityError,
+    parse_quantity,
+)
 from webhook.text import shorten
 
 if TYPE_CHECKING:  # which reads the claims of a pod

@@ -14,9 +14,8 @@ from webhook.mapping.model.names import Owner
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.values import KeyValue, NoWholeNumber, bound_in, form_of
-from webhook.quantity import Number, QuantityError, bytes_text, number_text, parse_quantity
 from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
-from webhook.request import MAX_DEVICES
+from webhook.request import MAX_DEVICES, Number, QuantityError, bytes_text, number_text, parse_quantity
 
 MAX_REQUESTING: Final = 128
 """Containers of one pod that may request: far beyond any node's devices; it bounds the time of a decision."""

@@ -41,8 +41,8 @@ from webhook.pod import (
     paths_in,
     present,
 )
-from webhook.quantity import MIB
 from webhook.reasons import Finding, Reason
+from webhook.request import MIB
 
 _TEMPLATE_HASH: Final = re.compile(r"-[a-z0-9]{1,10}$")
 _DIGITS: Final = re.compile(r"-[0-9]+$")

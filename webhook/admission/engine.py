@@ -26,18 +26,16 @@ from webhook.admission.eligibility import PLAIN, Mode, beyond, crowded, enforcem
 from webhook.admission.guard import guard_pod, hide_devices, show_devices
 from webhook.admission.overrides import overrides_of
 from webhook.admission.placement import drop_references, place_pod, report_belongings, report_hints
-from webhook.admission.resolve import resolve
+from webhook.admission.resolve import PodResult, resolve
 from webhook.admission.settled import Settled
 from webhook.admission.shim import inject_shim, keep_environment
 from webhook.admission.survey import NOTHING_FOUND, Survey, all_at_once, idle_counts, survey, unread_keys
-from webhook.admission.together import PodResult
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.patch import Slot
 from webhook.pod import Pod
-from webhook.quantity import exact_text
 from webhook.reasons import Denied, Finding, Reason, ReasonKind
-from webhook.request import DIMENSIONS, Request, amount_text
+from webhook.request import DIMENSIONS, Request, amount_text, exact_text
 from webhook.text import shown
 
 MAX_AUDITED: Final = 16 * 1024

@@ -21,9 +21,8 @@ from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.notation import parse_cores, parse_default_memory
 from webhook.mapping.values import for_device_size
 from webhook.pod import NodeTerm, Pod, node_terms
-from webhook.quantity import bytes_text
 from webhook.reasons import Finding, Reason, deny
-from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, UNLIMITED, Dimension, Percent, Request, Size
+from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, UNLIMITED, Dimension, Percent, Request, Size, bytes_text
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """What the API server writes for a pod that names none; a manifest that has not been through one means the same."""

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from webhook import labels
 from webhook.admission.decision import ENFORCE_LABEL, Allocation, Plan
 from webhook.admission.overrides import selected_architectures, sized_request
+from webhook.admission.resolve import PodResult
 from webhook.admission.settled import Settled
-from webhook.admission.together import PodResult
 from webhook.mapping.model.shim import (
     ARCH_LABEL,
     KEPT_LIBRARY_PATH,
@@ -41,9 +41,8 @@ from webhook.mapping.model.shim import (
 from webhook.mapping.model.vendor import system_names
 from webhook.patch import Slot
 from webhook.pod import ENV, EnvVar, Placed, Volume, VolumeMount, clean_path, entries, present
-from webhook.quantity import Number, QuantityError, exact_text, parse_quantity
 from webhook.reasons import Finding, Reason, deny
-from webhook.request import UNLIMITED
+from webhook.request import UNLIMITED, Number, QuantityError, exact_text, parse_quantity
 from webhook.text import shorten
 
 

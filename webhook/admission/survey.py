@@ -33,9 +33,8 @@ from webhook.mapping.model.vendor import KnownPlace, Vendor
 from webhook.mapping.values import KeyValue
 from webhook.patch import Slot, slots
 from webhook.pod import Metadata, Pod, QuantityText, Resources
-from webhook.quantity import Number, canonical, exact_text
 from webhook.reasons import Denied, Finding, Reason, ReasonKind, deny
-from webhook.request import ClaimTemplate
+from webhook.request import ClaimTemplate, Number, canonical, exact_text
 
 MAX_CONTAINERS: Final = 1024
 """The most containers of a pod: a node runs some hundred pods, and no pod has more than some dozens of containers."""

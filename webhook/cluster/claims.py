@@ -46,8 +46,7 @@ from webhook.cluster.shared_requests import SharedRequests
 from webhook.labels import CLAIM
 from webhook.mapping.settings import TEMPLATES
 from webhook.pod import ENDED, PodClaim
-from webhook.quantity import MIB
-from webhook.request import CLAIM_API, TEMPLATE_NAME, ClaimTemplate, template_name
+from webhook.request import CLAIM_API, MIB, TEMPLATE_NAME, ClaimTemplate, template_name
 from webhook.text import error_fields
 
 GROUP: Final = f"/apis/{CLAIM_API}"

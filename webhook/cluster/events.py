@@ -25,7 +25,7 @@ from webhook.cluster.bounded import Bounded
 from webhook.cluster.client import RETRY_PAUSES, Api, ApiError, is_temporary, read_object
 from webhook.mapping.notation import MAX_KEY
 from webhook.pod import OwnerReference
-from webhook.quantity import MIB
+from webhook.request import MIB
 from webhook.text import shown
 
 Type: TypeAlias = Literal["Normal", "Warning"]

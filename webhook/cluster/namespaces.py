@@ -28,7 +28,7 @@ from webhook.cluster.client import Api, ApiError, ObjectMetadata, StatusError, r
 from webhook.cluster.reflector import USUAL, Reflector, WatchConfig
 from webhook.cluster.shared_requests import SharedRequests
 from webhook.labels import ENABLED, PREFIX
-from webhook.quantity import MIB
+from webhook.request import MIB
 
 PATH: Final = "/api/v1/namespaces"
 

@@ -41,7 +41,7 @@ from webhook.cluster.client import (
     pages,
 )
 from webhook.pod import UNDECODABLE
-from webhook.quantity import MIB
+from webhook.request import MIB
 from webhook.text import error_fields
 
 GRACE: Final = 30.0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Generic, TypeVar
 
 from webhook.cluster.bounded import Bounded, deep_size
-from webhook.quantity import MIB
+from webhook.request import MIB
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from webhook.mapping.model.shim import Shim
 from webhook.mapping.model.vendor import GatedName, SharedName, Vendor
 from webhook.mapping.notation import expression
 from webhook.pod import ENDED
-from webhook.quantity import MIB, bytes_text
 from webhook.reasons import Denied
+from webhook.request import MIB, bytes_text
 
 WITHOUT_TARGET: Final = "set `target` in the settings, or check again when a node has GPUs"
 

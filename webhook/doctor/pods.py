@@ -9,7 +9,7 @@ from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.decision import CHOICES
 from webhook.admission.eligibility import Mode, enforcement_of
 from webhook.admission.overrides import Overrides, overrides_of, target_of
-from webhook.admission.served import check_ordered
+from webhook.admission.settled import check_ordered
 from webhook.admission.survey import unread_keys
 from webhook.cluster.client import LIST_SECONDS, ApiError, Object, read_as
 from webhook.cluster.registration.names import carries_name, matched_names_of

@@ -17,8 +17,8 @@ from webhook.admission.engine import decide
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Slot, slots
 from webhook.pod import ENV, Container, Pod, QuantityText, Resources, View, entries
-from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Finding, Reason
+from webhook.request import Number, QuantityError, parse_quantity
 
 MAX_TRIES: Final = 64
 """The most pods that are tried for one correction."""

@@ -12,8 +12,7 @@ from webhook.mapping.model.vendor import Vendor, advised_names, known_resources
 from webhook.mapping.notation import glob_pattern
 from webhook.mapping.values import unconfigured_size
 from webhook.pod import DEVICE_CLASS
-from webhook.quantity import MIB, Number, bytes_text, number_text
-from webhook.request import ALL, UNLIMITED, Dimension, Memory, Percent
+from webhook.request import ALL, MIB, UNLIMITED, Dimension, Memory, Number, Percent, bytes_text, number_text
 
 _OTHER: Final[Mapping[str, str]] = {
     "other": "belongs to the request, but is not an amount",

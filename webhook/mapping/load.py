@@ -33,9 +33,8 @@ from webhook.mapping.strict import (
 )
 from webhook.mapping.values import KeyValue, Reading, form_of, number_for
 from webhook.mapping.writing import NoEquivalent, write
-from webhook.quantity import Number, exact_text
 from webhook.reasons import Denied, Reason
-from webhook.request import Size
+from webhook.request import Number, Size, exact_text
 
 _FORM: Final = 2  # the length of the path of a form
 

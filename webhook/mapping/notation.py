@@ -16,8 +16,21 @@ from typing import Any, Final, Self
 
 import re2  # type: ignore[import-untyped]
 
-from webhook.quantity import MAX_VALUE, MIB, Number, QuantityError, number_text, parse_quantity, simplest
-from webhook.request import ALL, UNLIMITED, Cores, Memory, Percent, Size
+from webhook.request import (
+    ALL,
+    MAX_VALUE,
+    MIB,
+    UNLIMITED,
+    Cores,
+    Memory,
+    Number,
+    Percent,
+    QuantityError,
+    Size,
+    number_text,
+    parse_quantity,
+    simplest,
+)
 
 MAX_PARSED: Final = 1024
 """Texts whose meaning is remembered: a document is read when it is validated, and when it is compiled."""

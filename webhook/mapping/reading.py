@@ -33,9 +33,25 @@ from webhook.mapping.values import (
     value_of,
     without_row,
 )
-from webhook.quantity import Number, bytes_text, ceil_to, counted_in, exact_text, number_text, signed_text, simplest
 from webhook.reasons import Denied, Finding, Reason, Step, deny, instead_of
-from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, Dimension, Memory, Percent, Request, Size
+from webhook.request import (
+    ALL,
+    DIMENSIONS,
+    MAX_DEVICES,
+    Dimension,
+    Memory,
+    Number,
+    Percent,
+    Request,
+    Size,
+    bytes_text,
+    ceil_to,
+    counted_in,
+    exact_text,
+    number_text,
+    signed_text,
+    simplest,
+)
 
 _AMOUNTS: Final[tuple[Dimension, ...]] = ("memory", "cores")
 

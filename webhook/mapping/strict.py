@@ -46,8 +46,7 @@ from webhook.mapping.notation import (
     parse_unit,
     parse_unit_of,
 )
-from webhook.quantity import Number
-from webhook.request import Cores, Memory, Percent, Size
+from webhook.request import Cores, Memory, Number, Percent, Size
 from webhook.text import without_middle
 
 FEW: Final = 32  # the longest list or map with a handful of entries

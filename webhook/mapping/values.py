@@ -17,9 +17,26 @@ from webhook.mapping.model.keys import PLACEHOLDER, Binding, Derived, Form, Key,
 from webhook.mapping.model.names import nearest_first
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.notation import Numbers
-from webhook.quantity import GIB, KIB, MIB, Number, ceil_to, exact_text, number_text, signed_text, simplest
 from webhook.reasons import Denied, Finding, Reason, Step, deny, instead_of
-from webhook.request import ALL, UNLIMITED, Dimension, Memory, Percent, Request, Size, amount_text
+from webhook.request import (
+    ALL,
+    GIB,
+    KIB,
+    MIB,
+    UNLIMITED,
+    Dimension,
+    Memory,
+    Number,
+    Percent,
+    Request,
+    Size,
+    amount_text,
+    ceil_to,
+    exact_text,
+    number_text,
+    signed_text,
+    simplest,
+)
 
 _T = TypeVar("_T")
 

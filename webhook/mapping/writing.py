@@ -24,19 +24,24 @@ from webhook.mapping.values import (
     unconfigured_size,
     value_of,
 )
-from webhook.quantity import MAX_VALUE, Number, exact_text, parse_quantity, simplest, stored_text
 from webhook.reasons import Denied
 from webhook.request import (
     ALL,
     DIMENSIONS,
+    MAX_VALUE,
     UNLIMITED,
     ClaimTemplate,
     Dimension,
     Memory,
+    Number,
     Percent,
     Request,
     Size,
+    exact_text,
+    parse_quantity,
+    simplest,
     sorted_json,
+    stored_text,
 )
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from webhook.quantity import MIB
+from webhook.request import MIB
 
 
 @dataclass(frozen=True, slots=True)

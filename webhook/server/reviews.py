@@ -26,8 +26,8 @@ from webhook.admission.judge import judge_ephemeral, judge_templates, judge_upda
 from webhook.labels import ENABLED, INJECT
 from webhook.mapping.model.policy import Policy
 from webhook.pod import UNDECODABLE, Pod, decode_ephemeral, decode_pod, present
-from webhook.quantity import MIB
 from webhook.reasons import Finding, Reason
+from webhook.request import MIB
 from webhook.review import (
     ObjectReview,
     Review,

@@ -17,8 +17,8 @@ from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.values import unconfigured_size
-from webhook.quantity import bytes_text, number_text
 from webhook.reasons import Denied
+from webhook.request import bytes_text, number_text
 
 
 @click.command(cls=PolicyCommand)

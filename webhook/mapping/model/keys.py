@@ -42,8 +42,7 @@ from webhook.mapping.strict import (
     texts,
     told,
 )
-from webhook.quantity import Number
-from webhook.request import DIMENSIONS, Cores, Dimension, Memory, Request
+from webhook.request import DIMENSIONS, Cores, Dimension, Memory, Number, Request
 
 CONTAINER: Final = "container"  # the built-in variable: the name of a container of the pod
 COUNT: Final = "count"  # what a key with `claim` calls the number of devices; any other name is that of a capacity

@@ -20,8 +20,7 @@ from webhook.mapping.model.vendor import BUILT_IN, KnownPlace, Owned, Vendor, re
 from webhook.mapping.notation import compile_glob, literal, parse_bytes, parse_card, parse_device
 from webhook.mapping.settings import Settings
 from webhook.mapping.strict import Amount
-from webhook.quantity import MIB, bytes_text
-from webhook.request import Size
+from webhook.request import MIB, Size, bytes_text
 
 MAX_BYTES: Final = 3 * MIB // 2
 """Bytes of all results together. A replica that has answered 16 connections has 76 MiB, and is to stay below 80.

@@ -37,8 +37,7 @@ from webhook.mapping.strict import (
     one_of,
     told,
 )
-from webhook.quantity import Number
-from webhook.request import ALL, Percent, Request, Size
+from webhook.request import ALL, Number, Percent, Request, Size
 
 LD_LIBRARY_PATH: Final = "LD_LIBRARY_PATH"
 LD_PRELOAD: Final = "LD_PRELOAD"
