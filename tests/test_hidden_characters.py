@@ -7,11 +7,10 @@ import unicodedata
 
 import pytest
 
-from tests.generators.admissions import decision_on
+from tests.decided import decided
 from webhook.admission import Context, Namespace
 from webhook.cli.terminal import wrapped
 from webhook.cluster.events import Subject, event_of
-from webhook.mapping.load import load_policy
 from webhook.reasons import Finding, Reason
 from webhook.review import encode_answer
 from webhook.server.logs import make_logger
@@ -54,7 +53,7 @@ def test_no_answer_contains_them(sign: str, mode: str) -> None:
     context = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled", "vgpu-webhook.io/mode": mode}))
     for limits in ({"nvidia.com/gpumemm": "1"}, {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}):
         pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": name, "resources": {"limits": limits}}]}}
-        answer = encode_answer("u", decision_on(pod, context, load_policy()))
+        answer = encode_answer("u", decided(pod, context=context))
         assert sign not in answer.decode()
         response = json.loads(answer)["response"]
         assert sign not in json.dumps(response, ensure_ascii=False)

@@ -1,9 +1,12 @@
 """YAML of the project's own files, parsed by libyaml where it is there: in a tenth of the time; and tables of tests."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import yaml
+
+from tests.naming import naming
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -33,6 +36,25 @@ class _Dumper(yaml.SafeDumper):
 def dump_table(table: Any) -> str:
     """A table with what its test has found, as a person reads it."""
     return str(yaml.dump(table, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000))
+
+
+def rows_of(table: Any, rows: str) -> Iterator[tuple[Any, Any]]:
+    """Each row of a table's rules, also with what holds for all rows of its rule or table."""
+    for rule in table["rules"]:
+        for row in rule[rows]:
+            yield row, {**table, **rule, **table.get("each", {}), **rule.get("each", {}), **row}
+
+
+def hold(file: Path, rows: str, told_of: Callable[[Any], str], *, update: bool) -> None:
+    """Each row of a table's rules is told as it says, or is written anew."""
+    table = load_yaml(file.read_text())
+    for row, whole in rows_of(table, rows):
+        with naming(f"{whole['rule']}: {row}"):
+            told = told_of(whole)
+            assert update or told == row["told"]
+            row["told"] = told
+    if update:
+        file.write_text(dump_table(table))
 
 
 def put(part: Any, path: str, value: Any) -> None:

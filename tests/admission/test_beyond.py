@@ -5,19 +5,19 @@ from typing import Any, Final
 
 import pytest
 
+from tests.decided import TEAM, decided, pod_with, view
 from tests.decisions.test_bounded_time import MOST_CALLS, counted
-from tests.generators.admissions import pod_with
 from tests.mapping.vendors import policy
 from tests.naming import each_of, naming
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.eligibility import MAX_ANNOTATIONS, MAX_HIDDEN
 from webhook.admission.judge import judge_pod
+from webhook.labels import MODE
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
 Json = dict[str, Any]
-TEAM: Final = {"vgpu-webhook.io/inject": "enabled"}
 SETTINGS: Final = "target: nvidia\nbareDevices: whole\n"
 HIDES: Final = policy(settings=f"{SETTINGS}hideDevices: true\n")
 SHOWS: Final = policy(settings=SETTINGS)
@@ -59,31 +59,29 @@ LARGE: Final[dict[str, Json]] = {
 }
 
 
-def decided(sent: Json, *, hide: bool, mode: str | None = None) -> Decision:
+def decision(sent: Json, *, hide: bool, mode: str = "enforce") -> Decision:
     """What becomes of it."""
-    labels = TEAM if mode is None else {**TEAM, "vgpu-webhook.io/mode": mode}
-    return decide(decode_pod(json.dumps(sent).encode()), Context(Namespace("team", labels)), HIDES if hide else SHOWS)
+    return decided(sent, HIDES if hide else SHOWS, Context(Namespace("team", {**TEAM.labels, MODE: mode})))
 
 
 @each_of("large", LARGE)
 def test_it_is_stored_and_hidden_from(large: str) -> None:
     """Every container gets the variable, once; nothing else of the pod is changed, and nobody has anything to add."""
     sent = LARGE[large]
-    assert decided(sent, hide=False).allowed
-    decision = decided(sent, hide=True)
-    assert (decision.allowed, decision.reason) == (True, Reason.CHANGED)
-    assert decision.status_json is not None
-    assert json.loads(decision.status_json) == {"policy": HIDES.digest, "containers": {}}
-    stored = apply_strictly(sent, decision.patch)
+    assert decision(sent, hide=False).allowed
+    done = decision(sent, hide=True)
+    assert (done.allowed, done.reason) == (True, Reason.CHANGED)
+    assert done.status_json is not None
+    assert json.loads(done.status_json) == {"policy": HIDES.digest, "containers": {}}
+    stored = apply_strictly(sent, done.patch)
     for each in (*stored["spec"]["containers"], *stored["spec"].get("initContainers", ())):
         assert each["env"][-1] == HIDDEN
     if large not in {"resources", "numbers of 0", "mounts", "volumes", "tolerations", "variables", "a long label"}:
         assert stored["metadata"] == sent["metadata"]
-    again = decode_pod(json.dumps(stored).encode())
-    assert judge_pod(again, Context(Namespace("team", TEAM)), HIDES).allowed
-    assert decided(stored, hide=True).patch == ()
+    assert judge_pod(view(stored), Context(TEAM), HIDES).allowed
+    assert decision(stored, hide=True).patch == ()
     for mode in ("warn", "audit"):
-        assert (decided(sent, hide=True, mode=mode).allowed, decided(sent, hide=True, mode=mode).patch) == (True, ())
+        assert (decision(sent, hide=True, mode=mode).allowed, decision(sent, hide=True, mode=mode).patch) == (True, ())
 
 
 def test_a_variable_that_is_there() -> None:
@@ -92,7 +90,7 @@ def test_a_variable_that_is_there() -> None:
     sent = pod_with(
         *({"name": f"c{at}", "env": env} for at, env in enumerate(listed)), *({"name": f"d{at}"} for at in range(1024))
     )
-    stored = apply_strictly(json.loads(json.dumps(sent)), decided(sent, hide=True).patch)
+    stored = apply_strictly(json.loads(json.dumps(sent)), decision(sent, hide=True).patch)
     shown = [each["env"] for each in stored["spec"]["containers"][: len(listed)]]
     assert shown == [
         [HIDDEN],
@@ -121,7 +119,7 @@ def test_one_that_requests_is_denied(hide: bool) -> None:  # noqa: FBT001
         with_metadata(annotations={**texts(1024), "gpu-memory": "1024"}),
     ):
         with naming(str(sent)[-80:]):
-            denial = decided(sent, hide=hide).denial
+            denial = decision(sent, hide=hide).denial
             assert denial is not None
             assert denial.reason is Reason.TOO_MANY
 
@@ -129,20 +127,20 @@ def test_one_that_requests_is_denied(hide: bool) -> None:  # noqa: FBT001
 def test_more_containers_than_any_stored_pod() -> None:
     """Their variables would not fit: only where devices are hidden."""
     sent = pod_with(*({"name": f"c{number}"} for number in range(MAX_HIDDEN + 1)))
-    assert decided(sent, hide=False).allowed
-    assert not decided(sent, hide=True).allowed
+    assert decision(sent, hide=False).allowed
+    assert not decision(sent, hide=True).allowed
 
 
 def test_a_request_beside_annotations_without_room() -> None:
     """It is treated like any other."""
     sent = with_metadata(annotations=texts(2, MAX_ANNOTATIONS - 1000))
     sent["spec"]["containers"][0]["resources"] = SHARE
-    assert decided(sent, hide=True).status["containers"]
+    assert decision(sent, hide=True).status["containers"]
 
 
 @each_of("large", ["most containers", "resources", "variables"])
 def test_it_is_decided_in_bounded_time(large: str) -> None:
     """As any other pod: in no more calls."""
     body = json.dumps(LARGE[large]).encode()
-    calls, _, _ = counted(lambda: decide(decode_pod(body), Context(Namespace("team", TEAM)), HIDES))
+    calls, _, _ = counted(lambda: decide(decode_pod(body), Context(TEAM), HIDES))
     assert calls <= MOST_CALLS

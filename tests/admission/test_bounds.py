@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.generators.admissions import decision_on, pod_with
+from tests.decided import POLICY, TEAM, decided, pod_with, view
 from tests.naming import each_of
-from webhook.admission import Context, Decision, Namespace, decide
+from webhook.admission import Context, Decision, Namespace
 from webhook.admission.collect import MAX_REQUESTING
 from webhook.admission.eligibility import (
     MAX_BYTES,
@@ -24,25 +24,13 @@ from webhook.admission.eligibility import (
 from webhook.admission.guard import MAX_CAPABILITIES, MAX_MOUNTS
 from webhook.admission.shim import MAX_PATHS
 from webhook.admission.survey import MAX_CONTAINERS, MAX_UNKNOWN
-from webhook.mapping.load import load_policy
-from webhook.mapping.model.policy import Policy
+from webhook.labels import MODE
 from webhook.mapping.notation import MAX_KEY
-from webhook.pod import MAX_TEXTS, decode_pod
+from webhook.pod import MAX_TEXTS
 from webhook.reasons import Reason
 from webhook.review import UndecodableError, decode_review
 
 pytestmark = pytest.mark.usefixtures("remembers_at_once")
-
-POLICY = load_policy()
-PRIVILEGED = {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"}
-ENFORCING = Context(Namespace("team", PRIVILEGED))
-
-
-def decided(container: dict[str, Any], policy: Policy = POLICY, *, spec: Any = None, namespace: Any = None) -> Decision:
-    """The decision on a pod with one container."""
-    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", **container}], **(spec or {})}}
-    context = Context(Namespace("team", PRIVILEGED, namespace or {}))
-    return decide(decode_pod(json.dumps(pod).encode()), context, policy)
 
 
 def share(**more: Any) -> dict[str, Any]:
@@ -65,9 +53,7 @@ def container(name: str, *resources: str, **more: str) -> dict[str, Any]:
 def test_unknown_names_are_looked_at_up_to_a_limit(honest: int, *, is_reported: bool) -> None:
     """A near miss is found among as many unknown names as are looked at, and none behind them."""
     strangers = [f"example.com/thing-{n}" for n in range(honest)]
-    decision = decision_on(
-        pod_with(container("a", *strangers), container("b", "nvidia.com/gpumemm")), ENFORCING, POLICY
-    )
+    decision = decided(pod_with(container("a", *strangers), container("b", "nvidia.com/gpumemm")))
     reasons = {finding.reason for finding in (*decision.warnings, *([decision.denial] if decision.denial else []))}
     assert bool(reasons & {Reason.NEAR_MISS, Reason.UNKNOWN_KEY}) is is_reported
 
@@ -148,8 +134,7 @@ def test_unknown_names_are_looked_at_up_to_a_limit(honest: int, *, is_reported: 
 )
 def test_more_than_any_honest_pod_has_is_refused(pod: dict[str, Any], told: tuple[str | None, ...]) -> None:
     """What would take long is not looked through."""
-    decision = decide(decode_pod(json.dumps(pod).encode()), Context(Namespace("team", PRIVILEGED)), POLICY)
-    denial = decision.denial
+    denial = decided(pod).denial
     assert denial is not None
     assert denial.reason is Reason.TOO_MANY
     assert (denial.message, denial.container, denial.field) == told
@@ -308,8 +293,7 @@ def test_as_much_as_is_permitted_is_not_too_much(name: str) -> None:
         pod = {"spec": {"containers": [share()]}, **made(number)}
         pod["spec"] = {"containers": [share()], **pod["spec"]}
         pod["spec"]["containers"] = [{"name": f"c{i}", **each} for i, each in enumerate(pod["spec"]["containers"])]
-        context = Context(Namespace("team", {**PRIVILEGED, "vgpu-webhook.io/mode": mode}))
-        return decide(decode_pod(json.dumps(pod).encode()), context, POLICY)
+        return decided(pod, context=Context(Namespace("team", {**TEAM.labels, MODE: mode}), "privileged"))
 
     assert decision(most, "enforce").reason is not Reason.TOO_MANY
     denial = decision(most + 1, "enforce").denial
@@ -329,7 +313,7 @@ def test_maps_that_take_long_to_decode_are_not_decoded(place: str) -> None:
     spec = {"containers": [share()]}
     full = {"metadata": {"name": "p", "namespace": "team", place: named(MAX_TEXTS)}, "spec": spec}
     with pytest.raises(msgspec.DecodeError, match=f"more than {MAX_TEXTS} labels"):
-        decode_pod(json.dumps(full).encode())
+        view(full)
     review = {"uid": "u", "kind": {"version": "v1", "kind": "Pod"}, "operation": "CREATE", "object": full}
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": review}
     with pytest.raises(UndecodableError, match=f"more than {MAX_TEXTS} labels"):
@@ -338,7 +322,7 @@ def test_maps_that_take_long_to_decode_are_not_decoded(place: str) -> None:
 
 def test_any_number_of_ordinary_variables_is_permitted() -> None:
     """They are searched as a whole, and not looked through."""
-    decision = decided(share(env=many(40_000, value="1")))
+    decision = decided(pod_with({"name": "a", **share(env=many(40_000, value="1"))}))
     assert decision.denial is None
     assert decision.patch_json
 
@@ -351,14 +335,15 @@ def test_large_pods_are_not_remembered() -> None:
             "metadata": {"annotations": {f"ALIYUN_COM_GPU_MEM_{number}": "x" * 90 for number in range(marks)}},
             "spec": {"containers": [{"name": "a", "resources": {"limits": {"aliyun.com/gpu-mem": 4}}}]},
         }
-        decide(decode_pod(json.dumps(pod).encode()), Context(Namespace("team", PRIVILEGED)), POLICY)
+        decided(pod)
         assert bool(POLICY.memo) is remembered
 
 
 def test_what_is_taken_away_is_bounded() -> None:
     """A namespace that strips variables is not made to write a patch of any length."""
     lifting = [{"name": f"CUDA_DEVICE_MEMORY_LIMIT_{number}", "value": "1"} for number in range(300)]
-    decision = decided(share(env=lifting), namespace={"vgpu-webhook.io/guard": "strip"})
+    stripping = Context(Namespace("team", TEAM.labels, {"vgpu-webhook.io/guard": "strip"}), "privileged")
+    decision = decided(pod_with({"name": "a", **share(env=lifting)}), context=stripping)
     assert decision.denial is not None
     assert decision.denial.reason is Reason.TOO_MANY
     message = "more than 256 variables, keys and mounts have to be removed: remove them from the manifest"
@@ -372,8 +357,8 @@ def test_hints_that_are_told_are_bounded() -> None:
         "metadata": {"annotations": {"nvidia.com/container.a.gpu-memory.limit": "1Gi", **hints}},
         "spec": {"containers": [{"name": "a"}]},
     }
-    namespace = Namespace("team", PRIVILEGED, {"vgpu-webhook.io/target": "nvidia"})
-    decision = decide(decode_pod(json.dumps(pod).encode()), Context(namespace), POLICY)
+    namespace = Namespace("team", TEAM.labels, {"vgpu-webhook.io/target": "nvidia"})
+    decision = decided(pod, context=Context(namespace, "privileged"))
     reported = [finding for finding in decision.warnings if finding.reason is Reason.HINT_NOT_CARRIED]
     assert decision.allowed
     assert 0 < len(set(reported)) == len(reported) < 100

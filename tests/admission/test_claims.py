@@ -1,40 +1,31 @@
 """Resource claims that the webhook writes; those of users are in `told/claims.yaml`, changed ones in `later/claims.yaml`."""
 
-import json
 import re
 from typing import Any
 
 import pytest
 
+from tests.decided import CONTEXT, POLICY, TEAM, decided, view
 from tests.mapping.vendors import policy
 from tests.naming import each_of
 from tests.strict_patch import apply_strictly
-from webhook.admission import Context, Decision, Namespace, decide
+from webhook.admission import Context, Namespace
 from webhook.admission.claims import claims_in_status
 from webhook.admission.judge import judge_pod
-from webhook.mapping.load import load_policy
+from webhook.labels import MODE
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.writing import selectors_of
-from webhook.pod import Metadata, decode_pod
+from webhook.pod import Metadata
 from webhook.reasons import Reason
 from webhook.request import template_name
 
-POLICY = load_policy()
 SHARE = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000", "nvidia.com/gpucores": "30"}
-OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
 
 
 def pod(*resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
     """A pod with a container of each of these resources."""
     containers = [{"name": f"c{number}", "resources": requirements} for number, requirements in enumerate(resources)]
     return {"metadata": {"name": "p"}, "spec": {"containers": containers, **spec}}
-
-
-def decided(data: dict[str, Any], in_force: Policy = POLICY, **labels: str) -> Decision:
-    """The decision on a pod in JSON; `labels` are ours, of its namespace."""
-    ours = {f"vgpu-webhook.io/{key}": value for key, value in labels.items()}
-    context = Context(Namespace("team", {**OPTED_IN, **ours}), "privileged")
-    return decide(decode_pod(json.dumps(data).encode()), context, in_force)
 
 
 WRITES = policy(settings="target: dra-hami")
@@ -59,7 +50,8 @@ def test_only_a_changed_pod_needs_objects() -> None:
     """Where nothing is written, nothing is needed: in an audited namespace, and of a denied pod."""
     data = pod({"limits": SHARE})
     assert decided(data, WRITES).objects
-    assert decided(data, WRITES, mode="audit").objects == decided(data, WRITES, mode="warn").objects == ()
+    for mode in ("audit", "warn"):
+        assert decided(data, WRITES, Context(Namespace("team", {**TEAM.labels, MODE: mode}))).objects == ()
     denied = decided(pod({"limits": SHARE}, nodeName="n"), WRITES)
     assert (denied.reason, denied.objects) == (Reason.NODE_NAME, ())
 
@@ -142,10 +134,7 @@ def test_several_requests_stay(in_force: Policy) -> None:
     again = decided(data, in_force)
     assert (again.reason, again.patch, again.objects) == (Reason.ALREADY_RIGHT, (), first.objects)
     assert Reason.CLAIM_LEFT_UNCHANGED not in {each.reason for each in again.warnings}
-    judged = judge_pod(
-        decode_pod(json.dumps(data).encode()), Context(Namespace("team", OPTED_IN), "privileged"), in_force
-    )
-    assert judged.allowed
+    assert judge_pod(view(data), CONTEXT, in_force).allowed
 
 
 def test_a_container_that_leaves_keeps_the_others_claim() -> None:

@@ -3,14 +3,11 @@
 import json
 from typing import Any
 
-from webhook.admission import Context, Namespace
+from tests.decided import CONTEXT, POLICY, view
 from webhook.admission.judge import MAX_DECISIONS, judge_ephemeral
-from webhook.mapping.load import load_policy
-from webhook.pod import decode_ephemeral, decode_pod
+from webhook.pod import decode_ephemeral
 
 Json = dict[str, Any]
-POLICY = load_policy()
-CONTEXT = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}), "privileged")
 LIMITS = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}
 PLAIN: Json = {"name": "shell", "image": "shell"}
 ALL_DEVICES: Json = {**PLAIN, "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
@@ -20,7 +17,7 @@ def code(*added: Json, **metadata: Any) -> str | None:
     """Why containers that are added to a pod with a share are denied."""
     pod = {"metadata": metadata, "spec": {"containers": [{"name": "main", "resources": {"limits": LIMITS}}]}}
     containers = decode_ephemeral(json.dumps({"spec": {"ephemeralContainers": list(added)}}).encode())
-    denial = judge_ephemeral(decode_pod(json.dumps(pod).encode()), containers, CONTEXT, POLICY).denial
+    denial = judge_ephemeral(view(pod), containers, CONTEXT, POLICY).denial
     return None if denial is None else denial.reason.code
 
 

@@ -7,16 +7,14 @@ from typing import Any, Final
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.decided import POLICY, decided
 from tests.mapping.vendors import policy
 from tests.naming import each_of
-from webhook.admission import Context, Namespace, decide
 from webhook.admission.claims import _ContainerStatus, _request_in, claims_in_status
 from webhook.labels import STATUS
-from webhook.mapping.load import load_policy
 from webhook.mapping.writing import REQUEST, template_of
-from webhook.pod import Metadata, decode_pod
+from webhook.pod import Metadata
 
-POLICY: Final = load_policy()
 HIDING: Final = policy(settings="target: nvidia\nbareDevices: whole\nhideDevices: true\n")
 WRITERS: Final = {name: vendor for name, vendor in POLICY.vendors.items() if vendor.claim is not None}
 KEYS: Final = sorted({key.spellings[0].text for vendor in WRITERS.values() for key in vendor.keys.values()})
@@ -89,8 +87,7 @@ def stored(text: str) -> dict[str, Any]:
 
 def admitted(text: str) -> object:
     """The decision about it, where devices are hidden, too."""
-    namespace = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
-    return decide(decode_pod(json.dumps(stored(text)).encode()), Context(namespace, "privileged"), HIDING)
+    return decided(stored(text), HIDING)
 
 
 @given(ANYTHING)
@@ -135,8 +132,7 @@ def claiming(*sizes: str, name: str = REQUEST, held: Sequence[str]) -> dict[str,
 
 def denial_of(pod: dict[str, Any]) -> str | None:
     """Why a pod is denied."""
-    context = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}), "privileged")
-    denial = decide(decode_pod(json.dumps(pod).encode()), context, POLICY).denial
+    denial = decided(pod).denial
     return None if denial is None else denial.text
 
 

@@ -5,27 +5,19 @@ from typing import Any
 
 import pytest
 
+from tests.decided import CONTEXT, POLICY, decided, pod_with, view
 from tests.decisions.test_cases import FOLDERS, pod_in
 from tests.depth import few_or_all, in_turn
 from tests.mapping.vendors import policy
 from tests.naming import each_of, naming
 from tests.strict_patch import apply_strictly
-from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.guard import HIDING, hiding_of
 from webhook.admission.judge import judge_pod
-from webhook.mapping.load import load_policy
-from webhook.pod import decode_pod
 
 Json = dict[str, Any]
-CONTEXT = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}), pod_security_default="privileged")
 SETTINGS = "target: {target}\nbareDevices: whole\nhideDevices: true\n"
 TARGETS = ("nvidia", "volcano", "kai", "ascend", "metax")
 SIDECAR: Json = {"name": "sidecar-of-the-test", "image": "i"}
-
-
-def decided(pod: Json, target: str) -> Decision:
-    """What becomes of it."""
-    return decide(decode_pod(json.dumps(pod).encode()), CONTEXT, POLICIES[target])
 
 
 POLICIES = {target: policy(settings=SETTINGS.format(target=target)) for target in TARGETS}
@@ -38,31 +30,31 @@ def test_once_is_enough(most: int) -> None:
         pod = json.loads(pod_in(folder))
         pod["spec"]["containers"].append(SIDECAR)
         for target in in_turn(TARGETS, at, most):
-            decision = decided(pod, target)
+            decision = decided(pod, POLICIES[target])
             if decision.denial is not None:
                 continue
             stored = apply_strictly(pod, decision.patch)
             with naming(f"{folder.name} for {target}"):
-                assert decided(stored, target).patch == ()
-                assert judge_pod(decode_pod(json.dumps(stored).encode()), CONTEXT, POLICIES[target]).allowed
+                assert decided(stored, POLICIES[target]).patch == ()
+                assert judge_pod(view(stored), CONTEXT, POLICIES[target]).allowed
 
 
 @pytest.mark.parametrize("resources", [{"nvidia.com/gpu": "1"}, {"aliyun.com/gpu-mem": "4"}])
 def test_a_request_that_is_added_later(resources: Json) -> None:
     """By a webhook that is called after ours, which the API server calls again: the container sees its devices."""
-    pod: Json = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "i"}, SIDECAR]}}
-    stored = apply_strictly(pod, decided(pod, "nvidia").patch)
+    pod = pod_with({"name": "main", "image": "i"}, SIDECAR)
+    stored = apply_strictly(pod, decided(pod, POLICIES["nvidia"]).patch)
     hidden = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
     assert [each["env"] for each in stored["spec"]["containers"]] == [[hidden], [hidden]]
     stored["spec"]["containers"][0]["resources"] = {"limits": {**resources}, "requests": {**resources}}
     stored["spec"]["containers"][0]["env"].append({"name": "EMPTY"})
-    again = apply_strictly(stored, decided(stored, "nvidia").patch)
+    again = apply_strictly(stored, decided(stored, POLICIES["nvidia"]).patch)
     main, sidecar = again["spec"]["containers"]
     assert hidden not in main["env"]
     assert {"name": "EMPTY"} in main["env"]
     assert sidecar["env"] == [hidden]
     assert json.loads(again["metadata"]["annotations"]["vgpu-webhook.io/status"])["hidden"] == [SIDECAR["name"]]
-    assert decided(again, "nvidia").patch == ()
+    assert decided(again, POLICIES["nvidia"]).patch == ()
 
 
 ZEROS: tuple[Any, ...] = (0, "0", 0.0, "0m", "0e3", "-0")
@@ -106,7 +98,7 @@ def test_any_other_number_is_one() -> None:
 def outcome(container: Json, target: str, annotations: Json | None = None) -> str:
     """What becomes of the one container of a pod: it gets devices, sees those of the node, or does not."""
     pod = {"metadata": {"name": "p", "annotations": annotations or {}}, "spec": {"containers": [container]}}
-    decision = decided(pod, target)
+    decision = decided(pod, POLICIES[target])
     if not decision.allowed:
         return "denied"
     if decision.status.get("containers"):
@@ -117,9 +109,9 @@ def outcome(container: Json, target: str, annotations: Json | None = None) -> st
 def test_only_variables_of_rules_that_say_so() -> None:
     """That a rule lets such a value be does not mean that it hides devices."""
     other = "extends: nvidia\nguard:\n- {env: OTHER, unless: [void]}\n"
-    pod = {"metadata": {"name": "p"}, "spec": {"containers": [SIDECAR]}}
+    pod = pod_with(SIDECAR)
     in_force = policy(other, settings=SETTINGS.format(target="nvidia"))
-    stored = apply_strictly(pod, decide(decode_pod(json.dumps(pod).encode()), CONTEXT, in_force).patch)
+    stored = apply_strictly(pod, decided(pod, in_force).patch)
     assert [each["name"] for each in stored["spec"]["containers"][0]["env"]] == ["NVIDIA_VISIBLE_DEVICES"]
 
 
@@ -130,5 +122,5 @@ def test_what_we_write_ourselves_is_no_request() -> None:
         if found is None:
             continue
         assert set(found.variables.values()) <= set(HIDING)
-        places = [vendor.place for vendor in load_policy().vendors.values()]
+        places = [vendor.place for vendor in POLICY.vendors.values()]
         assert not found.keys.among([key for place in places for key in (*place.labels, *place.annotations)])

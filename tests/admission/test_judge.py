@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.decided import CONTEXT, POLICY, TEAM, decided, pod_with, view
 from tests.fuzz.generate import case_of
 from tests.fuzz.policies import policy_of
 from tests.fuzz.trial import Trial
@@ -16,20 +17,12 @@ from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.eligibility import bucket
 from webhook.admission.judge import judge_pod, judge_templates, judge_update
-from webhook.mapping.load import load_policy
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
-POLICY = load_policy()
 SEED = 21
-OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
-CONTEXT = Context(Namespace("team", OPTED_IN), "privileged")
+CORES = "nvidia.com/gpucores"
 Json = dict[str, Any]
-
-
-def judged(pod: Json, context: Context = CONTEXT) -> Decision:
-    """The judgement of a pod."""
-    return judge_pod(decode_pod(json.dumps(pod).encode()), context, POLICY)
 
 
 def stored(limits: dict[str, str]) -> Json:
@@ -37,7 +30,7 @@ def stored(limits: dict[str, str]) -> Json:
     resources = {"limits": limits, "requests": dict(limits)}
     container = {"name": "main", "image": "app", "resources": resources, "env": [{"name": "A", "value": "1"}]}
     pod: Json = {"metadata": {"name": "p"}, "spec": {"containers": [container], "schedulerName": "default-scheduler"}}
-    made: Json = apply_strictly(pod, decide(decode_pod(json.dumps(pod).encode()), CONTEXT, POLICY).patch)
+    made: Json = apply_strictly(pod, decided(pod).patch)
     return made
 
 
@@ -59,7 +52,7 @@ def test_what_was_decided_is_allowed(*, hide: bool) -> None:
             final = with_defaults(apply_strictly(json.loads(trial.raw), decision.patch))
         except DeniedThereError:
             continue
-        judgement = judge_pod(decode_pod(json.dumps(final).encode()), trial.context, policy)
+        judgement = judge_pod(view(final), trial.context, policy)
         assert judgement.allowed, judgement.denial
         assert not judgement.patch_json
         assert not judgement.warnings
@@ -72,14 +65,16 @@ def test_what_was_decided_is_allowed(*, hide: bool) -> None:
 def test_what_is_as_decided_is_one_object() -> None:
     """Nearly every review: nothing is made or encoded anew."""
     share = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}
-    assert judged(stored(share)) is judged(stored({**share, "nvidia.com/gpucores": "30"}))
+    first, second = (judge_pod(view(stored({**share, **more})), CONTEXT, POLICY) for more in ({}, {CORES: "30"}))
+    assert first is second
 
 
 def template(**limits: str) -> Any:
     """A pod of a workload."""
-    names = {"gpu": "nvidia.com/gpu", "memory": "nvidia.com/gpumem", "cores": "nvidia.com/gpucores"}
-    resources = {"limits": {names[key]: value for key, value in limits.items()}}
-    return decode_pod(json.dumps({"spec": {"containers": [{"name": "main", "resources": resources}]}}).encode())
+    names = {"gpu": "nvidia.com/gpu", "cores": CORES}
+    return view(
+        pod_with({"name": "main", "resources": {"limits": {names[key]: value for key, value in limits.items()}}})
+    )
 
 
 def test_workloads_are_never_denied() -> None:
@@ -98,7 +93,7 @@ def test_workloads_are_never_denied() -> None:
 @pytest.mark.parametrize("mode, words", [("warn", "under enforce, denied: "), ("audit", "")])
 def test_workloads_where_nothing_is_enforced(mode: str, words: str) -> None:
     """As pods there: in `warn` what would happen, in `audit` nothing."""
-    namespace = Namespace("team", {**OPTED_IN, "vgpu-webhook.io/mode": mode})
+    namespace = Namespace("team", {**TEAM.labels, "vgpu-webhook.io/mode": mode})
     pods = [("", template(gpu="1")), ("", template(gpu="1", cores="150"))]
     found = judge_templates(pods, Context(namespace), POLICY).warnings
     assert found[0].message.startswith(words) if words else found == ()
@@ -124,7 +119,7 @@ def updated(
     resources = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}
     spec = {"containers": [{"name": "main", "resources": resources}], "schedulerName": "hami-scheduler"}
     old, new = (
-        decode_pod(json.dumps({"metadata": {"annotations": carried, **others}, "spec": spec}).encode())
+        view({"metadata": {"annotations": carried, **others}, "spec": spec})
         for carried, others in zip((before or {}, annotations), metadata, strict=True)
     )
     return judge_update(old, new, context, POLICY)
@@ -154,7 +149,7 @@ def test_an_update_is_in_the_bucket_of_the_creation(named: Json, workload: str, 
         next(name for name in names if bucket(f"team//{name}") > counted),
     )
     for name, rollout, allowed in ((higher, counted + 1, False), (lower, counted, True)):
-        namespace = Namespace("team", {**OPTED_IN, "vgpu-webhook.io/rollout": str(rollout)})
+        namespace = Namespace("team", {**TEAM.labels, "vgpu-webhook.io/rollout": str(rollout)})
         stored = {"name": name, **named}
         for sent in (stored, {"name": name}):
             assert updated(change, Context(namespace), metadata=(stored, sent)).allowed is allowed

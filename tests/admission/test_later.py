@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 
 from tests.admission.test_told import context_of, line, pod_of, policy_in, policy_of
+from tests.decided import decided, view
 from tests.decisions import test_cases as cases
-from tests.naming import naming
 from tests.strict_patch import apply_strictly
-from tests.yaml_text import dump_table, load_yaml, put
+from tests.yaml_text import hold, load_yaml, put
 from webhook.admission import Context, Decision, decide
 from webhook.admission.judge import judge_ephemeral, judge_pod, judge_update
 from webhook.mapping.model.policy import Policy
-from webhook.pod import Pod, decode_ephemeral, decode_pod
+from webhook.pod import Pod, decode_ephemeral
 from webhook.reasons import Reason
 
 FILES = sorted(Path(__file__).with_name("later").iterdir())
@@ -46,20 +46,14 @@ LOOKS: Mapping[str, Look] = {
 }
 
 
-def view(pod: Json) -> Pod:
-    """The pod as it is read."""
-    return decode_pod(json.dumps(pod).encode())
-
-
-def told_of(case: Json, policy: Policy) -> str:
+def told_of(case: Json) -> str:
     """What comes of it: the denial, or that it is allowed, or how it is decided again; then warnings."""
-    context = context_of(case)
-    pod = pod_of(case)
+    pod, context, policy = pod_of(case), context_of(case), policy_in(case)
     if "case" in case:
         folder = cases.CASES / case["case"]
         pod, context, policy = json.loads(cases.pod_in(folder)), cases.context_in(folder), cases.policy_in(folder)
     if not case.get("foreign"):
-        pod = apply_strictly(pod, decide(view(pod), context, policy).patch)
+        pod = apply_strictly(pod, decided(pod, policy, context).patch)
     for path, value in case.get("before", {}).items():
         put(pod, path, value)
     before = copy.deepcopy(pod)
@@ -79,16 +73,7 @@ def told_of(case: Json, policy: Policy) -> str:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_told(file: Path, *, update_golden: bool) -> None:
     """Each pod has what its line says."""
-    table = load_yaml(file.read_text())
-    for rule in table["rules"]:
-        policy = policy_in(table, rule)
-        for case in rule["pods"]:
-            with naming(f"{rule['rule']}: {case}"):
-                told = told_of({**table.get("each", {}), **rule.get("each", {}), **case}, policy)
-                assert update_golden or told == case["told"]
-                case["told"] = told
-    if update_golden:
-        file.write_text(dump_table(table))
+    hold(file, "pods", told_of, update=update_golden)
 
 
 def test_a_share_before_its_library() -> None:
@@ -97,7 +82,7 @@ def test_a_share_before_its_library() -> None:
     pod = load_yaml((folder / "expected.yaml").read_text())
     containers = pod["spec"]["initContainers"]
     containers.append(containers.pop(0))
-    denial = cases.decided(pod, folder).denial
+    denial = cases.decided_in(folder, pod).denial
     assert denial is not None
     assert (denial.reason, denial.container, denial.field) == (Reason.COLLISION, "metrics", "initContainers")
     assert denial.message == "it needs the library that the init container vgpu-shim brings: put it after that one"

@@ -4,19 +4,18 @@ The fields are those of the API's own types: a new one fails here until it is ju
 """
 
 import importlib
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, get_args
 
 import pytest
 
+from tests.decided import decided, pod_with
 from tests.decisions.test_cases import CASES, context_in, policy_in
 from tests.naming import each_of, naming
 from tests.placed import FIELDS, ROUNDABOUT, put_at
-from webhook.admission import Context, Decision, Namespace, decide
-from webhook.mapping.load import load_policy
-from webhook.pod import PlacedBy, decode_pod
+from webhook.admission import Decision
+from webhook.pod import PlacedBy
 from webhook.reasons import Reason
 
 HARMLESS: Final[Mapping[str, str]] = {
@@ -81,8 +80,6 @@ COVERED: Final = (
 )
 SPELLED: Final = (*COVERED, *(f"{way}{SHIM}/libvgpu.so" for way in ROUNDABOUT))
 SHARE: Final = {"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}}
-POLICY: Final = load_policy()
-TEAM: Final = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}), "privileged")
 KINDS: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
     "container": ("containers", {}),
     "init container": ("initContainers", {}),
@@ -90,12 +87,12 @@ KINDS: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
 }
 
 
-def decided(kind: str, more: dict[str, Any]) -> Decision:
+def shared(kind: str, more: dict[str, Any]) -> Decision:
     """What becomes of a pod whose container of a kind has a share and something more."""
     where, parts = KINDS[kind]
-    spec: dict[str, Any] = {"containers": [{"name": "other"}], "volumes": [{"name": "own", "emptyDir": {}}]}
-    spec[where] = [{"name": "main", **SHARE, **parts, **more}]
-    return decide(decode_pod(json.dumps({"metadata": {"name": "p"}, "spec": spec}).encode()), TEAM, POLICY)
+    pod = pod_with({"name": "other"}, volumes=[{"name": "own", "emptyDir": {}}])
+    pod["spec"][where] = [{"name": "main", **SHARE, **parts, **more}]
+    return decided(pod)
 
 
 @each_of("field", FIELDS)
@@ -104,7 +101,7 @@ def test_nothing_covers_the_shim(field: str, kind: str) -> None:
     """However its path is written: the library, its folder, its accounts."""
     for path in SPELLED:
         with naming(path):
-            denial = decided(kind, put_at(path)[field]).denial
+            denial = shared(kind, put_at(path)[field]).denial
             assert denial is not None
             assert denial.reason is Reason.COLLISION or "/../" in path or path.startswith(("/proc", "/dev"))
             assert denial.reason in {Reason.COLLISION, Reason.GUARDED}
@@ -124,15 +121,14 @@ def test_what_is_elsewhere_covers_nothing(field: str) -> None:
         "/data/../log",
     ):
         with naming(path):
-            assert decided("container", put_at(path)[field]).allowed
+            assert shared("container", put_at(path)[field]).allowed
 
 
 @each_of("field", FIELDS)
 def test_nothing_covers_the_library_that_an_init_container_brings(field: str) -> None:
     """A delivery of another kind: the library lies in a volume of the pod."""
     folder = CASES / "shim-init-container"
-    pod = json.loads(json.dumps({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", **SHARE}]}}))
-    pod["spec"]["containers"][0] |= put_at(f"{SHIM}/libvgpu.so")[field]
-    denial = decide(decode_pod(json.dumps(pod).encode()), context_in(folder), policy_in(folder)).denial
+    pod = pod_with({"name": "main", **SHARE, **put_at(f"{SHIM}/libvgpu.so")[field]})
+    denial = decided(pod, policy_in(folder), context_in(folder)).denial
     assert denial is not None
     assert denial.reason is Reason.COLLISION

@@ -1,31 +1,23 @@
 """Remembering what was made of plain pods changes nothing that is decided."""
 
 import copy
-import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.decided import POLICY, decided
 from tests.decisions.test_cases import CASES, context_in, policy_in
 from tests.mapping.vendors import policy
 from tests.yaml_text import load_yaml
-from webhook.admission import Context, Decision, Namespace, decide
+from webhook.admission import Context, Namespace
 from webhook.admission.decision import ENFORCE_LABEL
-from webhook.mapping.load import load_policy
-from webhook.mapping.model.policy import Memo, Policy
-from webhook.pod import decode_pod
+from webhook.mapping.model.policy import Memo
 
 pytestmark = pytest.mark.usefixtures("remembers_at_once")
 
-POLICY = load_policy()
 MET = Memo.met
 SHARE = {"nvidia.com/gpu": "1"}
-
-
-def decided(pod: dict[str, Any], context: Context, in_force: Policy) -> Decision:
-    """The decision on a pod in JSON."""
-    return decide(decode_pod(json.dumps(pod).encode()), context, in_force)
 
 
 def container(pod: dict[str, Any]) -> dict[str, Any]:
@@ -38,7 +30,7 @@ def test_second_pod_of_a_template_is_remembered() -> None:
     """What was made of a plain pod is found again for the next one, whose volumes have other names."""
     POLICY.memo.clear()
     context = Context(opted_in())
-    made = [decided(template(token), context, POLICY) for token in ("kube-api-access-a1", "kube-api-access-b2")]
+    made = [decided(template(token), POLICY, context) for token in ("kube-api-access-a1", "kube-api-access-b2")]
     assert made[0] is made[1]
     assert made[0].patch
 
@@ -50,8 +42,8 @@ def test_other_harmless_variables_are_the_ones_seen_then() -> None:
     plain, other, guarded = (template("kube-api-access-a1") for _ in range(3))
     container(other)["env"].append({"name": "B", "value": "2"})
     container(guarded)["env"].append({"name": "LD_PRELOAD", "value": "/x"})
-    first = decided(plain, context, POLICY)
-    assert [decided(pod, context, POLICY) is first for pod in (plain, other, plain, guarded, other)] == [
+    first = decided(plain, POLICY, context)
+    assert [decided(pod, POLICY, context) is first for pod in (plain, other, plain, guarded, other)] == [
         True,
         True,
         True,
@@ -88,10 +80,10 @@ def test_variables_that_the_copy_guards_are_looked_for() -> None:
     in_force = policy_in(folder)
     in_force.memo.clear()
     for pod, allowed in ((harmless, True), (guarded, False), (harmless, True)):
-        assert decided(pod, context_in(folder), in_force).allowed is allowed
+        assert decided(pod, in_force, context_in(folder)).allowed is allowed
     in_force.memo.clear()
-    assert not decided(guarded, context_in(folder), in_force).allowed
-    assert decided(harmless, context_in(folder), in_force).allowed
+    assert not decided(guarded, in_force, context_in(folder)).allowed
+    assert decided(harmless, in_force, context_in(folder)).allowed
 
 
 def test_circumstances_are_remembered_apart() -> None:
@@ -117,11 +109,11 @@ def test_circumstances_are_remembered_apart() -> None:
     alone = []
     for context in contexts:
         in_force.memo.clear()
-        alone.append(decided(pod, context, in_force))
+        alone.append(decided(pod, in_force, context))
     assert len({(each.patch_json, each.reason, each.warnings, each.notes) for each in alone}) >= len(contexts) - 1
     in_force.memo.clear()
     for _ in range(3):
-        assert [decided(pod, context, in_force) for context in contexts] == alone
+        assert [decided(pod, in_force, context) for context in contexts] == alone
 
 
 def test_a_pod_is_remembered_from_its_second_sight(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +122,7 @@ def test_a_pod_is_remembered_from_its_second_sight(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Memo, "met", MET)
     sizes = [len(in_force.memo)]
     for _ in range(3):
-        decided(template("kube-api-access-a1"), Context(opted_in()), in_force)
+        decided(template("kube-api-access-a1"), in_force, Context(opted_in()))
         sizes.append(len(in_force.memo))
     assert sizes == [0, 0, 1, 1]
 
@@ -144,6 +136,6 @@ def test_denials_count_with_what_they_hold() -> None:
         pod = template("kube-api-access-a1")
         pod["metadata"]["annotations"] = {f"gpushare.alibabacloud.com/{number}": "1", **marks}
         container(pod).update(resources={"limits": {"aliyun.com/gpu-mem": "1"}}, securityContext={"privileged": True})
-        assert decided(pod, Context(opted_in()), POLICY).denial is not None
+        assert decided(pod, POLICY, Context(opted_in())).denial is not None
         counts.append(len(POLICY.memo))
     assert max(counts) < 150

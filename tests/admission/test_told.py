@@ -11,22 +11,20 @@ vendor, with `more` of the rule, else of the file.
 """
 
 import json
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.decided import decided
 from tests.mapping.vendors import unprobed, vendor
-from tests.naming import naming
 from tests.strict_patch import apply_strictly
-from tests.yaml_text import dump_table, load_yaml
-from webhook.admission import Context, Decision, Namespace, decide
+from tests.yaml_text import hold, load_yaml
+from webhook.admission import Context, Decision, Namespace
 from webhook.mapping.document import parse
 from webhook.mapping.model.policy import Policy, compile_policy
 from webhook.mapping.settings import Settings
-from webhook.pod import decode_pod
 from webhook.reasons import Finding
 
 FILES = sorted(Path(__file__).with_name("told").iterdir())
@@ -43,11 +41,9 @@ def policy_of(mapping: str, settings: str, documents: str) -> Policy:
     return compile_policy({made.name: made}, Settings.model_validate(load_yaml(settings) or {}), "0" * 12)
 
 
-def policy_in(table: Mapping[str, Any], rule: Mapping[str, Any]) -> Policy:
-    """The policy of a rule of a table."""
-    mapping, more, settings, documents = (
-        rule.get(name, table.get(name, "")) for name in ("mapping", "more", "settings", "with")
-    )
+def policy_in(case: Json) -> Policy:
+    """The policy of a case."""
+    mapping, more, settings, documents = (case.get(name, "") for name in ("mapping", "more", "settings", "with"))
     return policy_of(f"{mapping}{more}", settings, documents)
 
 
@@ -101,10 +97,10 @@ def part(stored: Json, decision: Decision, path: str) -> Any:
     return found
 
 
-def told_of(case: Json, in_force: Policy, show: str) -> str:
+def told_of(case: Json) -> str:
     """What comes of a case, line by line; a second pass changes nothing more."""
-    pod, context = pod_of(case), context_of(case)
-    decision = decide(decode_pod(json.dumps(pod).encode()), context, in_force)
+    pod, context, in_force = pod_of(case), context_of(case), policy_in(case)
+    decision = decided(pod, in_force, context)
     findings = [
         *(line("warning", each) for each in decision.warnings),
         *(f"note {each.reason.code}" for each in decision.notes),
@@ -112,23 +108,12 @@ def told_of(case: Json, in_force: Policy, show: str) -> str:
     if decision.denial is not None and not decision.allowed:
         return "\n".join([line("denied", decision.denial), *findings])
     stored = apply_strictly(pod, decision.patch)
-    assert decide(decode_pod(json.dumps(stored).encode()), context, in_force).patch == ()
-    shown = part(stored, decision, show) if show else decision.reason.code
+    assert decided(stored, in_force, context).patch == ()
+    shown = part(stored, decision, case["show"]) if case.get("show") else decision.reason.code
     return "\n".join([shown if isinstance(shown, str) else json.dumps(shown), *findings])
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_told(file: Path, *, update_golden: bool) -> None:
     """Each pod has what its line says."""
-    table = load_yaml(file.read_text())
-    for rule in table["rules"]:
-        in_force = policy_in(table, rule)
-        for case in rule["pods"]:
-            with naming(f"{rule['rule']}: {case}"):
-                told = told_of(
-                    {**table.get("each", {}), **rule.get("each", {}), **case}, in_force, rule.get("show", "")
-                )
-                assert update_golden or told == case["told"]
-                case["told"] = told
-    if update_golden:
-        file.write_text(dump_table(table))
+    hold(file, "pods", told_of, update=update_golden)

@@ -4,23 +4,20 @@
 ``--update-golden`` writes `told` anew.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.naming import naming
-from tests.yaml_text import dump_table, load_yaml
+from tests.decided import POLICY, view
+from tests.yaml_text import hold
 from webhook.admission import Context, Namespace
-from webhook.admission.judge import MAX_PARTS, judge_templates, strays
-from webhook.mapping.load import load_policy
-from webhook.pod import decode_pod
+from webhook.admission.judge import judge_templates, strays
+from webhook.admission.stray import MAX_PARTS
 from webhook.reasons import Finding
 from webhook.workloads import known_workloads, pods_in, spots_in
 
 TABLE = Path(__file__).with_name("workloads.yaml")
-POLICY = load_policy()
 Json = dict[str, Any]
 
 
@@ -33,29 +30,25 @@ def object_of(case: Json) -> Json:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
 
 
-def judged(data: Json, labels: Json) -> tuple[Finding, ...]:
+def judged(data: Json, labels: Json | None = None) -> tuple[Finding, ...]:
     """What is said of an object, where its namespace has opted in."""
     group, slash, _ = data["apiVersion"].rpartition("/")
     where = data, group if slash else "", data["kind"], known_workloads()
-    own = {f"vgpu-webhook.io/{key}": value for key, value in labels.items()}
-    pods = [("", decode_pod(json.dumps(pod).encode())) for _, pod in pods_in(*where)]
+    own = {
+        f"vgpu-webhook.io/{key}": value for key, value in ({"inject": "enabled"} if labels is None else labels).items()
+    }
+    pods = [("", view(pod)) for _, pod in pods_in(*where)]
     found = [each.finding for each in strays(data, list(spots_in(*where)), POLICY)]
     return judge_templates(pods, Context(Namespace("team", own), "privileged"), POLICY, found).warnings
 
 
 def test_told(*, update_golden: bool) -> None:
     """Each object has what its line says."""
-    rules = load_yaml(TABLE.read_text())
-    for rule in rules:
-        for case in rule["objects"]:
-            with naming(f"{rule['rule']}: {case}"):
-                told = "\n".join(
-                    each.text for each in judged(object_of(case), case.get("labels", {"inject": "enabled"}))
-                )
-                assert update_golden or told == case["told"]
-                case["told"] = told
-    if update_golden:
-        TABLE.write_text(dump_table(rules))
+
+    def told(case: Json) -> str:
+        return "\n".join(each.text for each in judged(object_of(case), case.get("labels")))
+
+    hold(TABLE, "objects", told, update=update_golden)
 
 
 @pytest.mark.parametrize("before, told", [(MAX_PARTS // 2, 1), (MAX_PARTS, 0)])
@@ -63,4 +56,4 @@ def test_what_is_searched_is_bounded(before: int, told: int) -> None:
     """Whoever may create objects can make them large; an honest one is read as a whole."""
     parts = [*({"a": 1} for _ in range(before)), {"nvidia.com/gpu": 1}]
     data = object_of({"spec": {"containers": [{"name": "a", "parts": parts}]}})
-    assert len(judged(data, {"inject": "enabled"})) == told
+    assert len(judged(data)) == told

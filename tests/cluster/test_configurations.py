@@ -15,8 +15,7 @@ from typing import Any
 import yaml
 
 from tests.mapping.vendors import policy as policy_of
-from tests.naming import naming
-from tests.yaml_text import dump_table, load_yaml, put
+from tests.yaml_text import hold, put
 from webhook.admission import eligibility
 from webhook.cluster.registration.stored import age_of, differences, other_writers, read_stored
 from webhook.cluster.registration.update import Pass, fails_open
@@ -92,15 +91,7 @@ def told_of(case: Json) -> str:
 
 def test_told(*, update_golden: bool) -> None:
     """Each configuration is made, read and compared as its line says."""
-    rules = load_yaml(TABLE.read_text())
-    for rule in rules:
-        for case in rule["cases"]:
-            with naming(f"{rule['rule']}: {case}"):
-                told = told_of(case)
-                assert update_golden or told == case["told"]
-                case["told"] = told
-    if update_golden:
-        TABLE.write_text(dump_table(rules))
+    hold(TABLE, "cases", told_of, update=update_golden)
 
 
 def test_one_without_a_writer_is_kept_by_hand() -> None:

@@ -1,14 +1,13 @@
 """Events about workloads: each once, and never more than the API server can be given."""
 
 import asyncio
-import json
 from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 import pytest
 
-from webhook.admission import Context, Namespace, decide
+from tests.decided import decided
 from webhook.cluster import events as module
 from webhook.cluster.client import UnreachableError
 from webhook.cluster.events import (
@@ -18,11 +17,9 @@ from webhook.cluster.events import (
     WorkloadEvent,
 )
 from webhook.labels import TARGET
-from webhook.mapping.load import load_policy
-from webhook.pod import OwnerReference, decode_pod
+from webhook.pod import OwnerReference
 from webhook.replica.in_cluster import told_of_change
 
-CONTEXT = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}), "privileged")
 OWNER = OwnerReference("apps/v1", "ReplicaSet", "train-5d4f", "uid")
 
 
@@ -51,7 +48,7 @@ def test_a_translation_is_told() -> None:
     def told(limits: dict[str, str], scheduler: str) -> str:
         spec = {"schedulerName": scheduler, "containers": [{"name": "main", "resources": {"limits": limits}}]}
         pod = {"metadata": {"name": "p", "annotations": {TARGET: "nvidia"}}, "spec": spec}
-        return told_of_change(decide(decode_pod(json.dumps(pod).encode()), CONTEXT, load_policy()))
+        return told_of_change(decided(pod))
 
     half = {"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "16"}
     assert told(half, "hami-scheduler") == "pods of this template are translated from vcuda to nvidia"

@@ -1,17 +1,16 @@
 """Which pods are let through: all that the webhook would do or say something about, and no ordinary ones (test_sent.py)."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.gpu_pods import Pod, keys_of, many_vendors, requesting_pods, resources_of
-from tests.decisions.test_cases import CASES, decided, policy_in
+from tests.decided import view
+from tests.decisions.test_cases import CASES, decided_in, policy_in
 from tests.mapping.vendors import ACME, policy
 from tests.yaml_text import load_yaml
 from webhook.cluster.registration.names import MatchedNames, carries_name, matched_names_of, names_set, sent_names
 from webhook.mapping.load import load_policy
-from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
 MANY = many_vendors()
@@ -48,14 +47,14 @@ def test_every_key_in_every_spelling_comes() -> None:
 def test_whatever_is_decided_comes(folder: Path) -> None:
     """A pod that is changed, denied or warned about comes through, the policies and pods of all golden cases taken."""
     pod = load_yaml((folder / "pod.yaml").read_text())
-    decision = decided(pod, folder)
+    decision = decided_in(folder, pod)
     if folder.name in OFFLINE_ONLY:
         assert not let_through(REACH, pod)
         assert decision.patch == ()
         return
     if decision.patch or decision.denial is not None or decision.warnings or decision.reason is Reason.ALREADY_RIGHT:
         let = sent_names(policy_in(folder))
-        assert let is None or carries_name(decode_pod(json.dumps(pod).encode()), let)
+        assert let is None or carries_name(view(pod), let)
 
 
 def test_misspelled_keys_come() -> None:

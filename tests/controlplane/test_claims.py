@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.decisions.test_cases import CASES, decided
+from tests.decisions.test_cases import CASES, decided_in
 from tests.yaml_text import load_yaml
 from webhook.request import ClaimTemplate, template_name
 
@@ -58,7 +58,7 @@ AMOUNTS = {"memory": ("1Mi", "1023Mi", "1Gi", "1000Gi", "1Ti", "512Ki"), "cores"
 def test_templates_are_stored_under_the_hash_of_what_is_stored(cluster: Cluster) -> None:
     """Those of all golden cases, and amounts of each kind: the API server fills nothing in and rewrites nothing."""
     pods = {folder: load_yaml((folder / "pod.yaml").read_text()) for folder in sorted(CASES.glob("claim-*"))}
-    templates = {each.name: each for folder, pod in pods.items() for each in decided(pod, folder).objects}
+    templates = {each.name: each for folder, pod in pods.items() for each in decided_in(folder, pod).objects}
     assert len(templates) > 8
     some = next(iter(templates.values()))
     for name, amounts in AMOUNTS.items():

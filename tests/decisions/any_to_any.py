@@ -5,20 +5,18 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tests.decided import decided
 from tests.generators.requests import Json
 from tests.mapping.vendors import unprobed
 from tests.strict_patch import apply_strictly
-from webhook.admission import Context, Decision, Namespace, decide
+from webhook.admission import Decision
 from webhook.mapping.document import parse
 from webhook.mapping.load import documents_in
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.pod import decode_pod
 
 DOCUMENTS = documents_in(Path(__file__).parents[1] / "mapping" / "documents")
 CONFIGURED = "extends: cambricon\nkeys: {vmemory: {unit: 256Mi}}\n"
-NAMESPACE = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
-CONTEXT = Context(NAMESPACE, pod_security_default="privileged")
 TARGET = "vgpu-webhook.io/target"
 STANDBY = {
     "gpushare": "aliyun.com/gpu-mem",
@@ -79,5 +77,5 @@ def translated(pod: Json, target: str, policy: Policy) -> tuple[Json, Decision]:
     """The pod on order for a target, and what is stored."""
     ordered = json.loads(json.dumps(pod))
     ordered["metadata"]["annotations"][TARGET] = target
-    decision = decide(decode_pod(json.dumps(ordered).encode()), CONTEXT, policy)
+    decision = decided(ordered, policy)
     return apply_strictly(ordered, decision.patch), decision

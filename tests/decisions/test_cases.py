@@ -12,22 +12,21 @@ from typing import Any
 import jsonpatch
 import pytest
 
+from tests.decided import POLICY, TEAM, decided
 from tests.naming import naming
 from tests.strict_patch import apply_strictly
 from tests.yaml_text import load_yaml
-from webhook.admission import Context, Decision, Namespace, decide
+from webhook.admission import Context, Decision, Namespace
 from webhook.cli.manifests.cases import judged_case
 from webhook.cli.policy_source import SourcedPolicy
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
-from webhook.pod import decode_pod
 from webhook.reasons import Reason
 from webhook.request import parse_quantity
 
 CASES = Path(__file__).parents[1] / "cases"
-OPTED_IN = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
 FOLDERS = sorted(CASES.iterdir())
-BUILT_IN = SourcedPolicy("the built-in mappings", load_policy()).with_documents
+BUILT_IN = SourcedPolicy("the built-in mappings", POLICY).with_documents
 
 
 @cache
@@ -45,7 +44,7 @@ def policy_in(folder: Path) -> Policy:
 def context_in(folder: Path) -> Context:
     """The namespace of the case."""
     path = folder / "namespace.yaml"
-    namespace = OPTED_IN
+    namespace = TEAM
     if path.exists():
         metadata = load_yaml(path.read_text())["metadata"]
         namespace = Namespace(metadata["name"], metadata.get("labels", {}), metadata.get("annotations", {}))
@@ -58,9 +57,9 @@ def pod_in(folder: Path) -> bytes:
     return json.dumps(load_yaml((folder / "pod.yaml").read_text())).encode()
 
 
-def decided(pod: Any, folder: Path) -> Decision:
+def decided_in(folder: Path, pod: Any) -> Decision:
     """What becomes of a pod under the policy and in the namespace of a case."""
-    return decide(decode_pod(json.dumps(pod).encode()), context_in(folder), policy_in(folder))
+    return decided(pod, policy_in(folder), context_in(folder))
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -79,13 +78,13 @@ def test_cases_hold_what_always_holds() -> None:
 def assert_holds(folder: Path) -> None:
     """A case holds what always holds."""
     pod = json.loads(pod_in(folder))
-    decision = decided(pod, folder)
+    decision = decided_in(folder, pod)
     stored = apply_strictly(pod, decision.patch)
     assert stored == jsonpatch.apply_patch(pod, json.loads(json.dumps(decision.patch)))
     if decision.denial is not None:
         assert not decision.patch
         return
-    again = decided(stored, folder)
+    again = decided_in(folder, stored)
     assert again.denial is None
     assert again.patch == ()
     assert again.objects == decision.objects

@@ -6,18 +6,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.decided import CONTEXT, decided
 from tests.mapping.vendors import policy as configured
 from tests.naming import each_of
 from tests.placed import FIELDS, ROUNDABOUT, put_at
 from tests.yaml_text import load_yaml
-from webhook.admission import Context, Decision, Namespace, decide
+from webhook.admission import decide
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.guard import Guard, GuardPlace
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
-
-OPTED_IN = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
 
 _REQUESTS: Mapping[str, Mapping[str, Any]] = load_yaml((Path(__file__).parent / "requests.yaml").read_text())
 SHARES, WHOLE, OWNERS = _REQUESTS["shares"], _REQUESTS["whole"], _REQUESTS["owners"]
@@ -37,11 +36,6 @@ def pod_of(resources: Mapping[str, str], *env: tuple[str, str], target: str | No
     container = {"name": "main", "resources": {"limits": resources, "requests": resources}, "env": listed}
     annotations = {} if target is None else {"annotations": {"vgpu-webhook.io/target": target}}
     return {"metadata": {"name": "p", **annotations}, "spec": {"containers": [container]}}
-
-
-def decided(sent: Mapping[str, Any], under: Policy) -> Decision:
-    """What becomes of a pod."""
-    return decide(decode_pod(json.dumps(sent).encode()), Context(OPTED_IN, "privileged"), under)
 
 
 def sent_for(vendor: str, resources: Mapping[str, str], *env: tuple[str, str]) -> dict[str, Any]:
@@ -133,10 +127,10 @@ def test_an_escape_in_json_does_not_hide_the_mount() -> None:
     made["spec"]["containers"][0]["volumeMounts"] = [{"name": "own", "mountPath": "/data"}]
     written = json.dumps(made)
     for _ in range(3):
-        assert decide(decode_pod(written.encode()), Context(OPTED_IN, "privileged"), under).allowed
+        assert decide(decode_pod(written.encode()), CONTEXT, under).allowed
         for path in (r"\/etc\/ld.so.preload", r"/etc/ld.s\u006f.preload", r"/etc\u002fld.so.preload"):
             hidden = written.replace("/data", path)
-            assert not decide(decode_pod(hidden.encode()), Context(OPTED_IN, "privileged"), under).allowed, path
+            assert not decide(decode_pod(hidden.encode()), CONTEXT, under).allowed, path
 
 
 def test_an_escape_in_json_does_not_hide_the_variable() -> None:
@@ -148,7 +142,7 @@ def test_an_escape_in_json_does_not_hide_the_variable() -> None:
     entry = '{"name": "A", "value": "true"}'
     assert entry in written
     for _ in range(3):
-        assert decide(decode_pod(written.encode()), Context(OPTED_IN, "privileged"), under).allowed
+        assert decide(decode_pod(written.encode()), CONTEXT, under).allowed
         for way in (
             r'{"name":"CUDA_DISABLE_CONTROL","value":"true"}',
             r'{"value":"true","name" :' + "\t" + r'"CUDA_DISABLE_CONTROL"}',
@@ -156,7 +150,7 @@ def test_an_escape_in_json_does_not_hide_the_variable() -> None:
             r'{"n\u0061me":"CUDA_DISABLE_CONTROL","value":"true"}',
         ):
             hidden = written.replace(entry, way)
-            assert not decide(decode_pod(hidden.encode()), Context(OPTED_IN, "privileged"), under).allowed, way
+            assert not decide(decode_pod(hidden.encode()), CONTEXT, under).allowed, way
 
 
 LEFT_ALONE: Mapping[str, dict[str, str]] = {

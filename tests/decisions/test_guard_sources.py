@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.decisions.test_guard_lists import SHARES, WHOLE, decided, sent_for
+from tests.decided import decided
+from tests.decisions.test_guard_lists import SHARES, WHOLE, sent_for
 from tests.naming import each_of
-from webhook.mapping.load import load_policy
 from webhook.reasons import Reason
 
 MINORS = {"fieldRef": {"fieldPath": "metadata.annotations['scheduling.koordinator.sh/gpu-minors']"}}
@@ -35,12 +35,11 @@ def test_a_source_is_the_vendors_own(
     vendor: str, resources: dict[str, str], source: dict[str, Any], *, allowed: bool
 ) -> None:
     """A source is harmless only under its own vendor, also where pods differ in nothing else."""
-    under = load_policy()
     for sources in [None, source, FIELD, source]:
         sent = sent_for(vendor, resources)
         if sources is not None:
             sent["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": sources}]
-        assert decided(sent, under).allowed == (sources is None or (sources is source and allowed))
+        assert decided(sent).allowed == (sources is None or (sources is source and allowed))
 
 
 @pytest.mark.parametrize(
@@ -61,11 +60,10 @@ def test_an_annotation_that_switches_limits_off(vendor: str, key: str, lifts: li
     coldzerofear/vgpu-manager 3d7f66d, ``pkg/config/vgpu/vgpu_config.go``; NexusGPU/tensor-fusion 3e0a4901,
     ``internal/utils/compose.go``.
     """
-    under = load_policy()
     for value in [*harmless, *lifts, *harmless, *lifts]:
         for other in (vendor, "elastic-gpu"):
             sent = sent_for(other, SHARES[other])
             sent["metadata"].setdefault("annotations", {})[key] = value
-            decision = decided(sent, under)
+            decision = decided(sent)
             assert decision.allowed == (value in harmless or other != vendor)
             assert decision.allowed or decision.reason is Reason.GUARDED

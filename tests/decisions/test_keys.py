@@ -14,18 +14,14 @@ from typing import Any
 
 import pytest
 
-from tests.decisions.any_to_any import CONTEXT, SOURCES, TARGET, VENDORS, policy_for, translated
+from tests.decided import POLICY, decided
+from tests.decisions.any_to_any import SOURCES, TARGET, VENDORS, policy_for, translated
 from tests.naming import each_of, naming
 from tests.yaml_text import load_yaml
-from webhook.admission import decide
 from webhook.explanation.names import look_up
-from webhook.mapping.load import load_policy
 from webhook.mapping.model.vendor import advised_names, known_resources
 from webhook.mapping.notation import glob_pattern
-from webhook.pod import decode_pod
 from webhook.reasons import Reason
-
-BUILT_IN = load_policy()
 
 KEYS = Path(__file__).parents[1] / "keys"
 CASES: dict[str, list[dict[str, Any]]] = {file.stem: load_yaml(file.read_text()) for file in sorted(KEYS.iterdir())}
@@ -70,7 +66,7 @@ def assert_read_and_written(vendor: str, case: dict[str, Any]) -> None:
     if case.get("means") == "known":
         _is_known(vendor, case)
     elif "means" in case or "refused" in case:
-        decision = decide(decode_pod(json.dumps(pod_of(case)).encode()), CONTEXT, policy)
+        decision = decided(pod_of(case), policy)
         outcome = meaning(decision.status) if decision.denial is None else decision.reason.code
         assert outcome == case.get("means", case.get("refused")), decision.denial
     for target in case.keys() - PLAIN:
@@ -91,16 +87,15 @@ def assert_read_and_written(vendor: str, case: dict[str, Any]) -> None:
 
 def _is_known(vendor: str, case: dict[str, Any]) -> None:
     """Nobody is told that the name is a misspelled one, but what to do where it is reported; `explain --name` tells both."""
-    policy = BUILT_IN
-    decision = decide(decode_pod(json.dumps(pod_of(case)).encode()), CONTEXT, policy)
-    reported = [name for names in policy.reported_names.values() for name in names if name in _names(case)]
-    reported += [name for name in _names(case) for pattern, _ in policy.reported_patterns if pattern.fullmatch(name)]
+    decision = decided(pod_of(case))
+    reported = [name for names in POLICY.reported_names.values() for name in names if name in _names(case)]
+    reported += [name for name in _names(case) for pattern, _ in POLICY.reported_patterns if pattern.fullmatch(name)]
     assert (decision.denial, decision.patch_json) == (None, b"")
     assert [finding.reason for finding in decision.warnings] == [Reason.OTHER_SYSTEM] * len(reported)
     assert not any(finding.text.endswith("…") for finding in decision.warnings), "the advice is cut"
     for name in _names(case):
         assert _patterns(vendor, name), f"{name} is not in `known` of {vendor}"
-        entry = look_up(policy, name)
+        entry = look_up(POLICY, name)
         assert entry is not None
         assert (vendor, "known") in entry["marks"] or entry["uses"], entry
 
@@ -111,7 +106,7 @@ def _patterns(vendor: str, name: str) -> list[str]:
 
 
 def _known(vendor: str) -> list[str]:
-    document = BUILT_IN.vendors[vendor]
+    document = POLICY.vendors[vendor]
     return [*known_resources(document), *(each.name for each in advised_names(document) if each.place != "resource")]
 
 

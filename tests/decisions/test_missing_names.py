@@ -1,14 +1,12 @@
 """Pods whose metadata has no name and no maps."""
 
-import json
 from typing import Any
 
+from tests.decided import TEAM, decided
 from tests.decisions.any_to_any import POLICY, TARGET
-from tests.decisions.test_cases import OPTED_IN
 from tests.naming import each_of
 from tests.strict_patch import apply_strictly
-from webhook.admission import Context, Namespace, decide
-from webhook.pod import decode_pod
+from webhook.admission import Context, Namespace
 
 
 def stored(metadata: dict[str, Any]) -> Any:
@@ -16,9 +14,9 @@ def stored(metadata: dict[str, Any]) -> Any:
     limits = {"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "16"}
     container = {"name": "main", "resources": {"limits": limits, "requests": dict(limits)}}
     pod: Any = {**metadata, "spec": {"containers": [container]}}
-    context = Context(Namespace("team", OPTED_IN.labels, {TARGET: "nvidia"}), "privileged")
+    context = Context(Namespace("team", TEAM.labels, {TARGET: "nvidia"}), "privileged")
     for patched in (True, False):
-        decision = decide(decode_pod(json.dumps(pod).encode()), context, POLICY)
+        decision = decided(pod, POLICY, context)
         assert decision.denial is None
         assert bool(decision.patch) is patched
         pod = apply_strictly(pod, decision.patch)

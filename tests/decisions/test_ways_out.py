@@ -6,26 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tests.decided import CONTEXT, POLICY, decided, view
 from tests.naming import each_of
 from tests.strict_patch import apply_strictly
 from tests.ways_out import ADDED_LATER, DONE, LATER, LATER_HIDDEN, ROWS, WAYS_OUT, WayOut
-from webhook.admission import Context, Decision, Namespace, decide
+from webhook.admission import Decision
 from webhook.admission.judge import judge_ephemeral
-from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
-from webhook.pod import decode_ephemeral, decode_pod
+from webhook.pod import decode_ephemeral
 from webhook.reasons import Reason
 
 ROOT = Path(__file__).parents[2]
-TEAM = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
-POLICY = load_policy()
 HIDING = replace(POLICY, settings=POLICY.settings.model_copy(update={"hide_devices": True, "target": "nvidia"}))
-CONTEXT = Context(TEAM, "privileged")
-
-
-def decided(pod: dict[str, Any]) -> Decision:
-    """What becomes of a pod."""
-    return decide(decode_pod(json.dumps(pod).encode()), CONTEXT, POLICY)
 
 
 def outcome(decision: Decision) -> str:
@@ -52,7 +44,7 @@ def test_ephemeral_containers_end_as_the_page_says(policy: Policy, container: di
     harmless = {"name": "debug", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]}
     for debugging, done in ((container, DONE[ADDED_LATER]), (harmless, "kept")):
         added = decode_ephemeral(json.dumps({"spec": {"ephemeralContainers": [debugging]}}).encode())
-        judgement = judge_ephemeral(decode_pod(json.dumps(stored).encode()), added, CONTEXT, policy)
+        judgement = judge_ephemeral(view(stored), added, CONTEXT, policy)
         assert outcome(judgement) == done
 
 

@@ -1,26 +1,18 @@
 """A 0 has one meaning, whosever key it is: where every amount is 0 or left out, nothing is requested."""
 
-import json
 from itertools import chain, combinations
 from typing import Any
 
 import pytest
 
-from tests.decisions.any_to_any import CONTEXT, SOURCES, policy_for
+from tests.decided import decided
+from tests.decisions.any_to_any import SOURCES, policy_for
 from tests.decisions.test_keys import pod_of
 from tests.generators.requests import PATTERNED
 from tests.naming import naming
-from webhook.admission import Decision, decide
-from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.pod import decode_pod
 
 PLACES = {"resource": "limits", "borrowed": "limits", "label": "labels", "annotation": "annotations"}
-
-
-def decided(case: dict[str, Any], policy: Policy) -> Decision:
-    """The decision on a pod with what a case requests."""
-    return decide(decode_pod(json.dumps(pod_of(case)).encode()), CONTEXT, policy)
 
 
 def amounts(vendor: Vendor) -> list[tuple[str, str]]:
@@ -46,5 +38,5 @@ def test_amounts_of_zero_request_nothing(name: str) -> None:
         for place, key in chosen:
             case.setdefault(place, {})[key] = 0 if place == "limits" else "0"
         with naming(f"{name} {case}"):
-            decision = decided(case, policy)
+            decision = decided(pod_of(case), policy)
             assert (decision.denial, decision.warnings, decision.patch_json, decision.status) == (None, (), b"", {})

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.decisions.any_to_any import CONTEXT, SOURCES, TARGET, VENDORS, policy_for
-from tests.decisions.test_cases import CASES, context_in, policy_in
+from tests.decided import CONTEXT
+from tests.decisions.any_to_any import SOURCES, TARGET, VENDORS, policy_for
+from tests.decisions.test_cases import CASES, context_in, decided_in, policy_in
 from tests.decisions.test_keys import CASES as KEY_CASES
 from tests.decisions.test_keys import pod_of
 from tests.depth import few_or_all, one_in, partners
@@ -182,7 +183,7 @@ def test_corrections_are_not_refused() -> None:
             continue
         manifest = load_yaml((folder / "pod.yaml").read_text())
         merge(manifest, correction["manifest"])
-        decision = decide(decode_pod(json.dumps(manifest).encode()), context_in(folder), policy_in(folder))
+        decision = decided_in(folder, manifest)
         assert decision.denial is None, folder.name
         corrected += 1
     assert corrected > 5

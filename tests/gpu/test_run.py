@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.decisions.test_cases import CASES, decided, pod_in
+from tests.decisions.test_cases import CASES, decided_in, pod_in
 from tests.ways_out import UNSEEN, WAYS_OUT
 
 from .page import SEEN, page
@@ -51,7 +51,7 @@ def test_ways_are_closed() -> None:
     for way in tried:
         pod = json.loads(pod_in(folder))
         pod["spec"]["containers"][0]["env"] = [{"name": way.variable, "value": way.value}]
-        decision = decided(pod, folder)
+        decision = decided_in(folder, pod)
         assert (decision.denial is None) == (way.variable == "LD_PRELOAD"), way.variable
         assert way.under == (way.variable in container.environment), way.variable
         assert way.closed(container.environment).items() >= container.environment.items()

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.decisions.any_to_any import CONTEXT, SOURCES, STANDBY, TARGET, VENDORS, policy_for
+from tests.decided import CONTEXT
+from tests.decisions.any_to_any import SOURCES, STANDBY, TARGET, VENDORS, policy_for
 from tests.decisions.test_keys import CASES, pod_of
 from tests.depth import few_or_all, one_in, partners
 from tests.naming import each_of

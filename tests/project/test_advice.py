@@ -4,7 +4,6 @@ import fnmatch
 import json
 import re
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -13,21 +12,19 @@ import pytest
 from tests.acted import in_vain
 from tests.admission import test_told
 from tests.advised import followed
+from tests.decided import CONTEXT, POLICY, decided
 from tests.decisions import test_cases, test_keys
-from tests.decisions.any_to_any import CONTEXT as ANYWHERE
 from tests.decisions.any_to_any import VENDORS, policy_between, policy_for
 from tests.depth import few_or_all, partners
 from tests.mapping.vendors import policy as configured
 from tests.naming import each_of, naming
-from tests.yaml_text import load_yaml
-from webhook.admission import Context, Decision, Namespace, decide
+from tests.yaml_text import load_yaml, rows_of
+from webhook.admission import Context
 from webhook.labels import TARGET, keys_of
 from webhook.mapping.document import MappingError
-from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.settings import Settings
-from webhook.pod import decode_pod
 from webhook.reasons import Finding, Reason, explanation_of
 
 ROOT: Final = Path(__file__).parents[2]
@@ -36,8 +33,6 @@ MESSAGES: Final = [
     *sorted((ROOT / "tests" / "cases").glob("*/report.txt")),
     *sorted((ROOT / "webhook" / "mapping" / "builtin").glob("*.yaml")),
 ]
-POLICY: Final = load_policy()
-CONTEXT: Final = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}), "privileged")
 OF_MAPPINGS: Final = {field.alias or name for name, field in Vendor.model_fields.items()}
 OF_SETTINGS: Final = {field.alias or name for name, field in Settings.model_fields.items()}
 RENAMED: Final = "extends: timeslicing\nkeys: {gpu: {resource: [nvidia.com/gpu, nvidia.com/gpu.shared]}}\n"
@@ -127,8 +122,11 @@ ABOUT_NAMES: Final = {Reason.NEAR_MISS, Reason.UNKNOWN_KEY, Reason.KEY_IGNORED}
 
 def not_accepted(pod: Any, context: Context, policy: Policy) -> Iterator[str]:
     """What the denial or the warnings of a pod tell people to write, although it would be denied, too."""
-    again = partial(denial_of, context=context, policy=policy)
-    decision = decided(pod, context, policy)
+
+    def again(pod: Any) -> Finding | None:
+        return decided(pod, policy, context).denial
+
+    decision = decided(pod, policy, context)
     for told in decision.warnings if decision.denial is None else (decision.denial,):
         for text, findings in () if told.reason in ABOUT_NAMES else followed(pod, told, policy, again):
             if findings:
@@ -136,16 +134,6 @@ def not_accepted(pod: Any, context: Context, policy: Policy) -> Iterator[str]:
     if decision.denial is not None and decision.denial.reason not in ABOUT_NAMES:
         for text, finding in in_vain(pod, decision.denial, policy, again):
             yield f"{decision.denial.text}: {text}: {finding.text}"
-
-
-def decided(pod: Any, context: Context, policy: Policy) -> Decision:
-    """The decision on a pod."""
-    return decide(decode_pod(json.dumps(pod).encode()), context, policy)
-
-
-def denial_of(pod: Any, context: Context, policy: Policy) -> Finding | None:
-    """Why a pod is denied; None if it is not."""
-    return decided(pod, context, policy).denial
 
 
 @each_of("count", COUNTS)
@@ -167,15 +155,10 @@ def test_advice_of_cases_is_accepted(folder: Path) -> None:
 def test_advice_of_single_rules_is_accepted(file: Path) -> None:
     """Whatever the tables of what is told have a pod told."""
     table = load_yaml(file.read_text())
-    for rule in table["rules"]:
-        policy = test_told.policy_in(table, rule)
-        for case in rule["pods"]:
-            whole = {**table.get("each", {}), **rule.get("each", {}), **case}
-            pod = {
-                **(sent := test_told.pod_of(whole)),
-                "metadata": {"annotations": {}, "labels": {}, **sent["metadata"]},
-            }
-            assert not list(not_accepted(pod, test_told.context_of(whole), policy)), case
+    for case, whole in rows_of(table, "pods"):
+        sent = test_told.pod_of(whole)
+        pod = {**sent, "metadata": {"annotations": {}, "labels": {}, **sent["metadata"]}}
+        assert not list(not_accepted(pod, test_told.context_of(whole), test_told.policy_in(whole))), case
 
 
 def advice_on_keys(vendor: str, targets: list[str]) -> Iterator[str]:
@@ -189,7 +172,7 @@ def advice_on_keys(vendor: str, targets: list[str]) -> Iterator[str]:
                 pod["metadata"]["annotations"] |= {TARGET: target}
             policy = policy_between(vendor, target) if target else policy_for(vendor)
             with naming(f"{vendor} {number} to {target}"):
-                yield from not_accepted(pod, ANYWHERE, policy)
+                yield from not_accepted(pod, CONTEXT, policy)
 
 
 @few_or_all
