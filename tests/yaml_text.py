@@ -58,13 +58,13 @@ def hold(file: Path, rows: str, told_of: Callable[[Any], str], *, update: bool) 
 
 
 def put(part: Any, path: str, value: Any) -> None:
-    """Set the value at a path, whose steps have spaces between them; in a map null takes it away."""
+    """Set the value at a path, whose steps have spaces between them; null takes it away."""
     *parents, last = path.split(" ")
     for key in parents:
         part = part[int(key) if isinstance(part, list) else key]
-    if isinstance(part, list):
+    if value is None:
+        del part[int(last) if isinstance(part, list) else last]
+    elif isinstance(part, list):
         part[int(last) :] = [value, *part[int(last) + 1 :]]
-    elif value is None:
-        del part[last]
     else:
         part[last] = value

@@ -1,10 +1,11 @@
 """An API server that keeps one webhook configuration and one role, for reconcilers in the same process."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.cluster.fake_api import FakeApi
+from tests.yaml_text import put
 from webhook.cluster.client import CLUSTER_ROLES, Answer
 from webhook.cluster.registration.wanted import MUTATING, NAME, ConfigurationKind
 
@@ -65,12 +66,12 @@ class Keeping(FakeApi):
         """How often the webhooks were written; an apply creates the object without them before."""
         return sum(call.startswith("PUT") for call in self.calls)
 
-    def change(self, change: Callable[[dict[str, Any]], object]) -> None:
-        """What another hand does to the webhook configuration."""
+    def set(self, changes: Mapping[str, Any]) -> None:
+        """What another hand sets at paths of the webhook configuration."""
         changed = copy.deepcopy(self.stored)
-        assert changed is not None
-        change(changed)
-        self.put(self._path, changed)
+        for path, value in changes.items():
+            put(changed, path, value)
+        self._keep(self._path, changed)
 
     @property
     def calls(self) -> list[str]:

@@ -1,13 +1,12 @@
 """No new pods wait for an answer that no replica can give; namespaces where pods already wait stay as they are."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.cluster.keeping import Keeping
-from tests.cluster.test_reconciler import SITE, Clock, Replica, bundles, ignoring, pem, put_bundle
+from tests.cluster.test_reconciler import IGNORE, SITE, Clock, Replica, bundled, bundles, pem
 from webhook.cluster.registration.writer import QUIET, RegistrationMatter
 
 
@@ -26,22 +25,18 @@ def policies(api: Keeping) -> list[str]:
     return [webhook["failurePolicy"] for webhook in api.webhooks]
 
 
-def without_the_first(found: dict[str, Any]) -> None:
-    """One webhook is missing."""
-    del found["webhooks"][0]
+DAMAGE: dict[str, dict[str, Any] | None] = {
+    "ignoring": IGNORE,
+    "without the first": {"webhooks 0": None},
+    "emptied": {**bundled(b""), **IGNORE},
+    "none": None,
+}
+"""What others have done before."""
 
 
-def emptied(found: dict[str, Any]) -> None:
-    """No bundle, and an outage holds nobody back."""
-    put_bundle(b"")(found)
-    ignoring(found)
-
-
-@pytest.mark.parametrize(
-    "damage", [ignoring, without_the_first, emptied, None], ids=lambda each: getattr(each, "__name__", "none")
-)
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 async def test_nothing_waits_before_somebody_serves(
-    damage: Callable[[dict[str, Any]], None] | None, clock_and_api: tuple[Clock, Keeping]
+    damage: dict[str, Any] | None, clock_and_api: tuple[Clock, Keeping]
 ) -> None:
     """Whoever set `Ignore`, and where there is no configuration; the rest is repaired, and `Fail` follows the first answer."""
     clock, api = clock_and_api
@@ -49,7 +44,7 @@ async def test_nothing_waits_before_somebody_serves(
     answering = Answering()
     if damage is not None:
         await Replica(api, clock, site=site).look()
-        api.change(damage)
+        api.set(damage)
     replica = Replica(api, clock, site=site, serving=answering)
     for _ in range(3):
         await replica.look()
@@ -84,11 +79,11 @@ async def test_nothing_waits_before_cert_manager_has_filled_the_bundle_in(clock_
     replica = Replica(api, clock, site=replace(SITE, ca_bundle=b"", inject_ca_from="gpu/webhook"))
     await replica.look()
     assert policies(api) == ["Ignore", "Ignore"]
-    api.change(put_bundle(pem("C")))
+    api.set(bundled(pem("C")))
     await replica.look()
     assert policies(api) == ["Fail", "Ignore"]
     assert RegistrationMatter.REPAIRED not in replica.kinds
-    api.change(put_bundle(b""))
+    api.set(bundled(b""))
     await replica.look()
     assert policies(api) == ["Fail", "Ignore"], "nothing is opened"
 
