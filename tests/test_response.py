@@ -28,14 +28,6 @@ def response(body: bytes) -> dict[str, Any]:
     return found
 
 
-def test_untouched_says_nothing() -> None:
-    """What passes as it is gets uid and allowed, and no patch, not even an empty one."""
-    assert response(encode_answer(UID, Decision(allowed=True, reason=Reason.NO_GPU_KEYS))) == {
-        "uid": UID,
-        "allowed": True,
-    }
-
-
 def test_patch_warnings_and_audit_are_reported() -> None:
     """The patch travels as base64 of its JSON, with its type."""
     operation = {"op": "add", "path": "/metadata/labels/a~1b", "value": "ä"}

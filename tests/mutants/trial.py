@@ -50,7 +50,7 @@ _ELSEWHERE = ("bounds", "extends", "json_schema", "load", "numbers", "pattern", 
 DECISIONS = (
     ("tests/decisions/test_cases.py", "tests/decisions/test_keys.py"),
     (
-        *("tests/admission", "tests/mapping", "tests/test_review.py"),
+        *("tests/admission", "tests/mapping", "tests/test_response.py"),
         *("tests/decisions/test_guard_lists.py", "tests/decisions/test_missing_names.py"),
         *(f"--ignore=tests/mapping/test_{part}.py" for part in _ELSEWHERE),
     ),
@@ -71,7 +71,7 @@ _PROCESSES = ("crowd", "drain", "serve")
 
 AROUND = (
     ("tests/cluster", "tests/replica"),
-    ("tests/server", "tests/test_review.py", *(f"--ignore=tests/server/test_{part}.py" for part in _PROCESSES)),
+    ("tests/server", *(f"--ignore=tests/server/test_{part}.py" for part in _PROCESSES)),
     (
         "tests/doctor",
         "tests/cli/test_preview.py",

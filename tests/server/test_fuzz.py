@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -126,6 +127,22 @@ def test_damaged_reviews(damages: list[tuple[int, bytes]]) -> None:
     """A review with some of its bytes overwritten: bad UTF-8, broken escapes, numbers that are none."""
     body = review(obj=gpu_pod)
     check(answers_to(*(request(body[:at] + junk + body[at + len(junk) :]) for at, junk in damages)))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = ["object", "uid", "kind", "operation", "subResource", "namespace", "userInfo", "dryRun"]
+
+
+@FUZZ
+@given(st.lists(st.tuples(st.sampled_from(FIELDS), JSON), min_size=1, max_size=10))
+def test_any_value_in_any_field(fields: list[tuple[str, Any]]) -> None:
+    """Reviews with one field replaced by anything, and what remains of them when it is all there is."""
+    check(answers_to(*(request(review(**{field: value})) for field, value in fields)))
+    check(answers_to(*(request(json.dumps(value).encode()) for _, value in fields)))
 
 
 @FUZZ

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from tests.naming import naming
 from tests.server.harness import CLIENT, UID, Server, call, connected, get, pod, request, review, serving
 from webhook.mapping.load import load_policy
 from webhook.server.limits import Limits
 
 REAL = load_policy()  # which reads files: not while a loop runs
 SMALL = Limits(body=20_000, drained=40_000, bodies=50_000)
+SECRET = "hunter2-do-not-tell"
 
 
 @pytest.mark.parametrize(
@@ -20,7 +22,6 @@ SMALL = Limits(body=20_000, drained=40_000, bodies=50_000)
         pytest.param(request(b""), 400, "BadRequest", id="no body"),
         pytest.param(request(b"{"), 400, "BadRequest", id="no JSON"),
         pytest.param(request(b"[" * 19_000), 400, "BadRequest", id="deep nesting"),
-        pytest.param(request(b'{"kind":"Pod"}'), 400, "BadRequest", id="no review"),
         pytest.param(request(review()[:-1] + b"\xff"), 400, "BadRequest", id="no UTF-8"),
         pytest.param(request(b"x" * 20_001), 413, "RequestEntityTooLarge", id="too large"),
         pytest.param(request(b"x", length=40_001), 413, "RequestEntityTooLarge", id="announced too large"),
@@ -54,6 +55,58 @@ async def test_refusals(data: bytes, status: int, reason: str) -> None:
     assert "retry-after" not in answer.headers
 
 
+def envelope(**members: Any) -> bytes:
+    """A review with other members beside its request, or in place of it."""
+    return json.dumps({**json.loads(review()), **members}).encode()
+
+
+NO_REVIEW = [
+    *(b"", b"null", b"[]", b'"AdmissionReview"', b"{", b"{}", b"\xff\xfe", b'{"kind":"Pod"}'),
+    *(b"[" * 1_000_000, b'{"request":' * 100_000, review() + b"}"),
+    *(envelope(apiVersion="admission.k8s.io/v1beta1"), envelope(kind="ConversionReview"), envelope(kind=None)),
+    *(envelope(request=None), envelope(request=[SECRET]), envelope(request={})),
+    *(review(uid=""), review(uid=7), review(kind="Pod"), review(operation={SECRET: SECRET})),
+    review(userInfo={"username": "@"}).replace(b"@", b"\xff"),
+    review(namespace="@").replace(b"@", rb"\ud800"),
+    *(review(pod("@")).replace(b'"@"', each) for each in (b"NaN", b"-", b"01", rb'"\ud800"', rb'"\udc00 and more"')),
+]
+
+
+@pytest.mark.parametrize("path", ["/mutate", "/validate"])
+async def test_what_is_no_review(path: str) -> None:
+    """What is no AdmissionReview v1 gets a 400, and is not quoted: `failurePolicy` decides."""
+    async with serving() as server:
+        for body in NO_REVIEW:
+            with naming(body[:200]):
+                answer = await call(server, request(body, path=path))
+                assert (answer.status, answer.json["reason"]) == (400, "BadRequest")
+                assert SECRET not in answer.body.decode()
+
+
+def limited(number: Any) -> Any:
+    """A pod with a limit."""
+    return {"spec": {"containers": [{"name": "c", "resources": {"limits": {"example.com/gpu": number}}}]}}
+
+
+NO_POD = [
+    *(review(operation="CREATE", object=obj) for obj in (None, [], SECRET, {"metadata": SECRET}, limited([SECRET]))),
+    *(review({"spec": {"containers": found}}) for found in ({"name": SECRET}, [None], [{"name": 7}])),
+    review({"spec": {"containers": [{"securityContext": {"privileged": SECRET}}]}}),
+    *(review(limited("@")).replace(b'"@"', each) for each in (b"1e999", b"9" * 5000)),
+    review(pod("@")).replace(b"@", b"\xff"),
+]
+
+
+async def test_what_is_no_pod() -> None:
+    """What Python or a pod cannot hold is denied by its field, and its values are not quoted."""
+    async with serving(policy=REAL) as server:
+        for body in NO_POD:
+            with naming(body[:400]):
+                answer = await call(server, request(body))
+                assert answer.json["response"]["status"]["message"].startswith("VGW318: the pod cannot be decoded: ")
+                assert SECRET not in answer.body.decode()
+
+
 @pytest.mark.parametrize(
     "data", [b"\x00\x01\x02\r\n\r\n", b"GET\r\n\r\n", request(extra="Bad Header: x"), b"x" * 20_000]
 )
@@ -70,6 +123,7 @@ async def test_what_is_no_http(data: bytes) -> None:
     "data",
     [
         request(review()),
+        *(request(review(subResource=none)) for none in (None, "")),
         request(review(), path="/mutate?timeout=10s"),
         request(review(), content_type="Application/JSON; charset=utf-8"),
         request(review(), extra="Expect: the-unexpected"),
@@ -100,13 +154,19 @@ async def test_denial_is_an_answer() -> None:
     "fields",
     [
         {"operation": "UPDATE"},
-        {"operation": "DELETE", "object": None},
+        {"operation": "DELETE", "object": None, "oldObject": pod()},
+        {"operation": "CONNECT", "subResource": "exec", "object": {"command": "sh"}},
+        {"subResource": "binding", "kind": {"group": "", "version": "v1", "kind": "Binding"}},
         {"subResource": "ephemeralcontainers"},
         {"kind": {"group": "apps", "version": "v1", "kind": "Deployment"}, "object": {"spec": 3}},
+        {"kind": {"group": "example.com", "version": "v1", "kind": "Pod"}},
+        {"kind": {"group": "", "version": "v2", "kind": "Pod"}},
+        {"kind": {"kind": "Thing"}, "object": {"spec": "no pod at all", "metadata": 3}},
+        {"operation": "UPDATE", "object": {"spec": {"containers": 7}}},
     ],
 )
 async def test_anything_else_is_allowed_untouched(fields: dict[str, Any]) -> None:
-    """A well-formed review of something else passes."""
+    """A well-formed review of something else passes, whatever its object is."""
     async with serving() as server:
         answer = await call(server, request(review(**fields)))
     assert answer.status == 200

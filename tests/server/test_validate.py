@@ -116,13 +116,6 @@ async def test_what_is_not_judged_is_allowed(body: bytes) -> None:
     assert "warnings" not in answer.json["response"]
 
 
-@pytest.mark.parametrize("body", [b"{}", b"[", b'{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}'])
-async def test_what_is_no_review(body: bytes) -> None:
-    """400, as at `/mutate`: `failurePolicy` decides."""
-    async with serving(policy=POLICY) as server:
-        assert (await validated(server, body)).status == 400
-
-
 async def test_a_bug_is_no_denial() -> None:
     """The stand-in's policy is none: 500, counted."""
     async with serving() as server:
