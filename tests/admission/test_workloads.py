@@ -12,8 +12,7 @@ import pytest
 from tests.decided import POLICY, view
 from tests.yaml_text import hold
 from webhook.admission import Context, Namespace
-from webhook.admission.judge import judge_templates, strays
-from webhook.admission.stray import MAX_PARTS
+from webhook.admission.judge import MAX_PARTS, judge_templates, strays
 from webhook.reasons import Finding
 from webhook.workloads import known_workloads, pods_in, spots_in
 
