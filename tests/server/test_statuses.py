@@ -88,8 +88,9 @@ def limited(number: Any) -> Any:
     return {"spec": {"containers": [{"name": "c", "resources": {"limits": {"example.com/gpu": number}}}]}}
 
 
+OTHERS: list[Any] = [None, [], SECRET, {"metadata": SECRET}, limited([SECRET])]
 NO_POD = [
-    *(review(operation="CREATE", object=obj) for obj in (None, [], SECRET, {"metadata": SECRET}, limited([SECRET]))),
+    *(review(object=obj) for obj in OTHERS),
     *(review({"spec": {"containers": found}}) for found in ({"name": SECRET}, [None], [{"name": 7}])),
     review({"spec": {"containers": [{"securityContext": {"privileged": SECRET}}]}}),
     *(review(limited("@")).replace(b'"@"', each) for each in (b"1e999", b"9" * 5000)),
