@@ -16,15 +16,13 @@ from benchmarks.client import Client
 from benchmarks.processes import CLIENT_CORE, started, webhook
 from benchmarks.streams import different
 from certs.rotation import Rules
-from certs.serving import Serving
-from certs.store import Directory
+from certs.store import Directory, Serving
 from webhook import labels
 from webhook.admission import decide
 from webhook.cluster.policy.choose import policy_of
 from webhook.cluster.policy.documents import MAPPING_KEY, ConfigMap, DocumentCache
 from webhook.mapping.load import load_policy
-from webhook.replica.certificates import Certificates
-from webhook.replica.run import SWITCH_INTERVAL, Options, Service, logger, running
+from webhook.replica.run import SWITCH_INTERVAL, Certificates, Options, Service, logger, running
 from webhook.replica.run import started as begun
 from webhook.server.http import Endpoint
 from webhook.server.metrics import settle_memory

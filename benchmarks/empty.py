@@ -15,7 +15,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from certs.serving import Serving
+from certs.store import Serving
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.decision import untouched
 from webhook.labels import ENABLED, INJECT

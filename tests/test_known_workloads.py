@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tests.mapping.vendors import policy
-from webhook.cli.manifests.files import Manifest
-from webhook.cli.manifests.simulate import UNPLACED, simulate
-from webhook.cli.manifests.workloads import KubeObject, kube_object, pod_places
-from webhook.doctor.result import Level
+from webhook.cli.files import Manifest
+from webhook.cli.simulate import UNPLACED, simulate
+from webhook.cli.workloads import KubeObject, kube_object, pod_places
+from webhook.doctor import Level
 from webhook.workloads import (
     MAX_PATCH,
     Pattern,

@@ -6,7 +6,7 @@ from typing import Any
 
 from deploy.generate.table import Value, values
 from webhook.cli.commands.schema import mapping_json_schema
-from webhook.cli.manifests.chart_schema import chart_schema
+from webhook.cli.policy_source import chart_schema
 from webhook.mapping.load import builtin
 from webhook.mapping.settings import Settings
 

@@ -1,6 +1,6 @@
 """Pauses between tries."""
 
-from certs.notices import Backoff
+from certs.upkeep import Backoff
 
 
 def test_pauses_double_up_to_the_longest() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from certs.serving import Serving
+from certs.store import Serving
 from certs.x509 import UnusablePairError, make_ca
 from tests.certs.test_serving import AUTHORITY, NOW, client_leaf, der, leaf
 

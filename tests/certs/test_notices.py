@@ -1,7 +1,6 @@
 """What is told about certificates, and how often."""
 
-from certs.notices import Notices
-from certs.upkeep import CertificateMatter, CertificateNotice, failure, recovered
+from certs.upkeep import CertificateMatter, CertificateNotice, Notices, failure, recovered
 from certs.x509 import StoreError, UnusablePairError
 
 

@@ -9,8 +9,7 @@ import pytest
 from cryptography import x509
 
 from certs.rotation import Trust
-from certs.serving import Serving
-from certs.store import Directory, Snapshot
+from certs.store import Directory, Serving, Snapshot
 from certs.upkeep import CertificateMatter, CertificateNotice, ProvidedPair, Surroundings
 from certs.x509 import Pair, StoreError, UnusablePairError, by_der, der, issue, make_ca
 from tests.certs.made import intermediate_under, root, rsa_leaf

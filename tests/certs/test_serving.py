@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from certs.serving import Serving
+from certs.store import Serving
 from certs.x509 import Pair, UnusablePairError, issue, make_ca
 from tests.certs.made import intermediate_under, key_pem, root, rsa_leaf, signed
 

@@ -6,10 +6,9 @@ import datetime as dt
 import pytest
 from cryptography import x509
 
-from certs.notices import Notice
 from certs.rotation import RotationRequest, Rules, State, Trust, decode
-from certs.serving import Serving
-from certs.upkeep import CertificateMatter, CertificateNotice, Rotator, Surroundings, request_rotation
+from certs.store import Serving
+from certs.upkeep import CertificateMatter, CertificateNotice, Notice, Rotator, Surroundings, request_rotation
 from certs.x509 import StoreError, UnusablePairError, by_der, signed_by
 from tests.certs.made import NAMES, NOW, Memory, state
 from tests.waiting import alongside, until

@@ -14,8 +14,8 @@ from tests.cli.conftest import Run
 from tests.cluster.config_maps import vendor
 from webhook.cli.commands.check import as_json, as_text, formatted
 from webhook.cli.terminal import WIDTH
+from webhook.doctor import Check, FileLine, Result, error, ok, warning
 from webhook.doctor.checks import CHECKS
-from webhook.doctor.result import Check, FileLine, Result, error, ok, warning
 
 
 def written(tmp_path: Path, **files: str) -> list[str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from webhook.cli.manifests.simulate import load_namespaces
+from webhook.cli.simulate import load_namespaces
 from webhook.cli.terminal import Failure
 from webhook.labels import INJECT
 

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cli.manifests.files import MAX_DEPTH, ManifestError, read_manifests, yaml_text
+from webhook.cli.files import MAX_DEPTH, ManifestError, read_manifests, yaml_text
 from webhook.mapping.document import parse
 
 

@@ -13,8 +13,7 @@ import yaml
 
 from tests.cli.conftest import Run
 from tests.deploy.charts import VALUES as VALUES_OF_CHARTS
-from webhook.cli.manifests.chart_schema import mistakes
-from webhook.cli.manifests.values import chart_values, merged
+from webhook.cli.policy_source import chart_values, merged, mistakes
 from webhook.cluster.policy.documents import NO_SETTINGS
 from webhook.labels import MAPPING
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.cluster.fake_api import FakeApi, reading
 from tests.mapping.vendors import policy
-from webhook.cli.manifests.preview import compared, pods_of
+from webhook.cli.commands.preview import compared, pods_of
 
 CONTAINER = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
 

@@ -85,8 +85,8 @@ NEVER = ["aiohttp", "cryptography", "kubernetes", "prometheus_client", "structlo
     [
         (["--help"], ["pydantic", "yaml", "msgspec", "jsonpatch", "webhook.admission", "webhook.mapping"]),
         (["vendors"], ["jsonpatch"]),
-        (["mutate", "-f", "-"], ["webhook.server", "certs", "certs.serving", "webhook.explanation"]),
-        pytest.param(["explain", "-f", "-"], ["webhook.server", "certs", "certs.serving"], marks=pytest.mark.long),
+        (["mutate", "-f", "-"], ["webhook.server", "certs", "certs.store", "webhook.explanation"]),
+        pytest.param(["explain", "-f", "-"], ["webhook.server", "certs", "certs.store"], marks=pytest.mark.long),
         (["explain", "--name", "nvidia.com/gpu"], ["jsonpatch", "webhook.admission", "webhook.server", "certs"]),
     ],
     ids=lambda value: " ".join(value[:2]),

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from webhook.cluster.bounded import ENTRY, Bounded, deep_size
+from webhook.cluster.reflector import ENTRY, Bounded, deep_size
 
 
 def of_tens(most: int) -> Bounded[str, int]:

@@ -17,8 +17,7 @@ import yaml
 from tests.mapping.vendors import policy as policy_of
 from tests.yaml_text import hold, put
 from webhook.admission import eligibility
-from webhook.cluster.registration.stored import age_of, differences, other_writers, read_stored
-from webhook.cluster.registration.update import Pass, fails_open
+from webhook.cluster.registration.stored import Pass, age_of, differences, fails_open, other_writers, read_stored
 from webhook.cluster.registration.wanted import (
     AUDIT_MODES,
     KINDS,

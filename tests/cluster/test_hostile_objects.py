@@ -11,23 +11,30 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certs.serving import Serving
+from certs.store import Serving
 from tests.captured_log import CapturedLog
 from tests.waiting import alongside, until
 from webhook.cluster.claims import GROUP, RESOURCE, ClaimTemplates, RefusedError
-from webhook.cluster.client import Answer, OversizeError, UnreadableError, list_objects, read_object
+from webhook.cluster.client import (
+    MAX_DEPTH,
+    Answer,
+    OversizeError,
+    UnreadableError,
+    list_objects,
+    mended,
+    read_object,
+    split,
+)
 from webhook.cluster.events import EventQueue, OwnerEvents, WorkloadEvent
-from webhook.cluster.mending import MAX_DEPTH, mended, split
-from webhook.cluster.policy.last_good import LastGood
+from webhook.cluster.policy.documents import LastGood
 from webhook.cluster.reflector import Reflector
 from webhook.cluster.registration.wanted import Site
 from webhook.doctor.reading import Item
 from webhook.mapping.load import load_policy
 from webhook.pod import OwnerReference
 from webhook.replica import in_cluster
-from webhook.replica.background import Background
-from webhook.replica.certificates import Certificates
 from webhook.replica.in_cluster import ClusterOptions, InCluster
+from webhook.replica.run import Background, Certificates
 from webhook.request import ClaimTemplate
 from webhook.server.metrics import Metrics
 

@@ -20,12 +20,15 @@ from webhook.cluster.policy import live
 from webhook.cluster.policy.documents import (
     LAST_GOOD_NAME,
     MAPPING_KEY,
+    MAX_DATA,
     SETTINGS_KEY,
     SETTINGS_NAME,
     DocumentCache,
+    LastGood,
+    Record,
     invalid_in,
+    within_limit,
 )
-from webhook.cluster.policy.last_good import MAX_DATA, LastGood, Record, within_limit
 from webhook.cluster.policy.live import INVALID_RECORD, NOT_COMPILED, RECORD_FULL, RECORD_GONE, LivePolicy, PolicyFaults
 from webhook.mapping.model.policy import Policy
 

@@ -7,8 +7,7 @@ import pytest
 from webhook.cluster.client import Answer, StatusError
 from webhook.cluster.events import MAX_MESSAGE, shortened
 from webhook.cluster.registration.names import MAX_EXPRESSION, MatchedNames, fits, match_expression, names_set
-from webhook.cluster.registration.stored import read_stored
-from webhook.cluster.registration.update import Pass
+from webhook.cluster.registration.stored import Pass, read_stored
 from webhook.cluster.registration.wanted import ServiceReference, Site, Wanted, registration
 
 SITE = Site(ServiceReference("gpu", "webhook"), b"", "gpu")

@@ -16,8 +16,7 @@ from tests.waiting import alongside, turns, until
 from tests.yaml_text import hold
 from webhook.cluster.client import Answer, UnreachableError
 from webhook.cluster.registration.names import names_set
-from webhook.cluster.registration.stored import read_stored
-from webhook.cluster.registration.update import Change
+from webhook.cluster.registration.stored import Change, read_stored
 from webhook.cluster.registration.wanted import (
     ENFORCE,
     NAMESPACE_NAME,

@@ -8,8 +8,7 @@ import pytest
 from tests.cluster.keeping import Keeping
 from tests.cluster.test_reconciler import Clock
 from webhook.cluster.registration.names import names_set
-from webhook.cluster.registration.stored import Severity, differences, read_stored
-from webhook.cluster.registration.update import Pass
+from webhook.cluster.registration.stored import Pass, Severity, differences, read_stored
 from webhook.cluster.registration.wanted import (
     KINDS,
     MUTATING,

@@ -17,11 +17,11 @@ import pytest
 from tests.naming import each_of
 from webhook import labels
 from webhook.admission import decide
-from webhook.cli.manifests.files import Manifest, read_stream
-from webhook.cli.manifests.preview import NextPod, next_pods, preview_pods
-from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate
+from webhook.cli.commands.preview import NextPod, next_pods, preview_pods
+from webhook.cli.files import Manifest, read_stream
 from webhook.cli.options import PolicyOptions
 from webhook.cli.policy_source import sourced_policy
+from webhook.cli.simulate import Simulated, SimulatedObject, simulate
 from webhook.mapping.document import Document
 from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import SETTINGS, Policy

@@ -1,6 +1,6 @@
 """Golden cases: a pod that goes in, the pod that is stored, and what is reported about it, side by side in `cases/`.
 
-They are cases of `vgpu-webhook test` (`webhook/cli/manifests/cases.py`). ``--update-golden`` writes ``expected.yaml`` and
+They are cases of `vgpu-webhook test` (`webhook/cli/commands/test.py`). ``--update-golden`` writes ``expected.yaml`` and
 ``report.txt`` anew from what the code does now: read the difference before it is committed.
 """
 
@@ -17,7 +17,7 @@ from tests.naming import naming
 from tests.strict_patch import apply_strictly
 from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace
-from webhook.cli.manifests.cases import judged_case
+from webhook.cli.commands.test import judged_case
 from webhook.cli.policy_source import SourcedPolicy
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy

@@ -18,7 +18,7 @@ from deploy.generate.picture import PICTURES, pictures
 from deploy.generate.schema import values_schema
 from deploy.generate.table import DEFAULTS, defaults, readme, values
 from webhook.cli import main
-from webhook.cli.manifests.chart_schema import mistakes
+from webhook.cli.policy_source import mistakes
 from webhook.mapping.load import builtin
 
 from .charts import ROOT, VALUES

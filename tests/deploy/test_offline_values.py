@@ -8,10 +8,9 @@ import pytest
 import yaml
 
 from tests.yaml_text import load_yaml, load_yaml_all
-from webhook.cli.manifests.files import read_manifests
-from webhook.cli.manifests.values import documents_of_values, merged_values
+from webhook.cli.files import read_manifests
 from webhook.cli.options import PolicyOptions
-from webhook.cli.policy_source import sourced_policy
+from webhook.cli.policy_source import documents_of_values, merged_values, sourced_policy
 from webhook.cli.terminal import Failure
 from webhook.mapping.document import parse
 

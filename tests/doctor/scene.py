@@ -27,10 +27,9 @@ from webhook.cluster.registration.wanted import (
     registration,
     wanted_by,
 )
-from webhook.doctor import reading
+from webhook.doctor import Result, reading
 from webhook.doctor.checks import CHECKS, made
 from webhook.doctor.reading import ClusterReader
-from webhook.doctor.result import Result
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 

@@ -54,9 +54,9 @@ from webhook import __version__
 from webhook.cli.commands.check import as_json, as_text
 from webhook.cluster.client import Object, UnreachableError
 from webhook.cluster.registration.wanted import ENFORCE, PODS, VALIDATING
+from webhook.doctor import Check, Level, Result, ok
 from webhook.doctor.checks import CHECKS, examine, made
 from webhook.doctor.reading import ClusterReader
-from webhook.doctor.result import Check, Level, Result, ok
 
 TOLD = Path(__file__).parent / "told.txt"
 GPU = {"nvidia.com/gpu": "1"}

@@ -13,8 +13,8 @@ from tests.doctor.scene import INSTALLER, PLUGINS, REFUSED, but, cluster, daemon
 from tests.naming import naming
 from tests.yaml_text import load_yaml
 from webhook.cluster.client import Object
-from webhook.doctor.proposal import proposed
-from webhook.doctor.result import UnansweredError
+from webhook.doctor import UnansweredError
+from webhook.doctor.checks import proposed
 from webhook.mapping.load import load_policy
 
 SCHEMA = json.loads(values_schema())

@@ -21,9 +21,8 @@ from tests.doctor.scene import (
     secret,
     space,
 )
-from webhook.doctor import certificates
-from webhook.doctor.certificates import stored
 from webhook.doctor.checks import CHECKS, examine
+from webhook.doctor.registration import _Secret, stored
 
 CLAIMS = "/apis/resource.k8s.io/{}/{}"
 OURS = {"labels": {"app.kubernetes.io/component": "webhook"}}
@@ -61,7 +60,7 @@ async def test_the_secret_without_its_key() -> None:
     data = {**secret(LEAF, AUTHORITY)["data"], "tls.key": "bm90IG91cnM=", "ca.key": "bm90IG91cnM="}
     async with cluster(but(stored={"data": data})) as (seen, _):
         assert await stored(seen) == ((LEAF.certificate,), (AUTHORITY.certificate,))
-    decoded = msgspec.json.decode(msgspec.json.encode({"data": data}), type=certificates._Secret)  # noqa: SLF001
+    decoded = msgspec.json.decode(msgspec.json.encode({"data": data}), type=_Secret)
     assert data["tls.crt"] in repr(decoded)
     assert data["tls.key"] not in repr(decoded)
 

@@ -11,9 +11,9 @@ from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.meaning import ALL, UNLIMITED, Amounts
 from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, decode
-from webhook.cli.manifests.files import Manifest
-from webhook.cli.manifests.simulate import SimulatedObject, simulate
-from webhook.doctor.result import Level
+from webhook.cli.files import Manifest
+from webhook.cli.simulate import SimulatedObject, simulate
+from webhook.doctor import Level
 from webhook.reasons import Reason
 
 Json = dict[str, Any]

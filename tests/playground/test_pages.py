@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,7 @@ from click.testing import CliRunner
 
 from tests.waiting import PATIENCE, until
 from webhook.cli import main
-from webhook.cli.playground.answers import PageState, Playground
-from webhook.cli.playground.pages import PATH, Pages
+from webhook.cli.commands.playground import FOLDER, PATH, Pages, PageState, Playground
 from webhook.cli.policy_source import SourcedPolicy
 from webhook.mapping.load import load_policy
 from webhook.server.http import Connections, Endpoint, dispatcher, listening
@@ -29,7 +27,6 @@ from webhook.server.limits import Limits
 
 SOURCED = SourcedPolicy("of the test", load_policy())
 ROOT = Path(__file__).parents[2]
-FOLDER = resources.files("webhook.cli.playground")
 FILES = {name: (FOLDER / name).read_text() for name in ("page.html", "page.css", "page.js", "icon.svg")}
 FORBIDDEN = 403
 

@@ -40,15 +40,15 @@ import pytest
 import structlog
 import yaml
 
-from certs.serving import Serving
+from certs.store import Serving
 from deploy.generate.schema import values_schema
 from tests.cluster.fake_api import FakeApi
 from tests.project.warm import warm_program
 from webhook.cli import COMMANDS as COMMANDS_OF_PROGRAM
 from webhook.cli import main
+from webhook.cli.commands.check import documents_of
+from webhook.cli.commands.test import Expectation
 from webhook.cli.commands.vendors import keys_table, spelled_rows
-from webhook.cli.manifests.cases import Expectation
-from webhook.cli.manifests.file_checks import documents_of
 from webhook.cluster import claims
 from webhook.cluster.policy.documents import DocumentKind
 from webhook.cluster.registration.wanted import KINDS, Site
@@ -62,8 +62,8 @@ from webhook.mapping.settings import Settings
 from webhook.mapping.strict import Strict
 from webhook.pod import decode_pod
 from webhook.reasons import BY_CODE
-from webhook.replica.certificates import Certificates
 from webhook.replica.in_cluster import ClusterOptions, InCluster
+from webhook.replica.run import Certificates
 from webhook.request import bytes_text, number_text
 from webhook.server.http import Connections
 from webhook.server.limits import InFlight, Limits
@@ -498,8 +498,8 @@ def test_log_events_are_those_of_the_server() -> None:
 
 def test_statuses_are_those_of_the_server() -> None:
     """The table of statuses has each status that a server or the playground answers with, and no other."""
-    folders = (ROOT / "webhook" / name for name in ("server", "cli/playground"))
-    source = "".join(path.read_text() for folder in folders for path in folder.glob("*.py"))
+    paths = [*(ROOT / "webhook/server").glob("*.py"), ROOT / "webhook/cli/commands/playground.py"]
+    source = "".join(path.read_text() for path in paths)
     answered = {HTTPStatus[name].value for name in re.findall(r"HTTPStatus\.([A-Z_]+)", source)}
     listed = {int(code) for code in re.findall(r"^\| (\d{3}) \|", TEXTS["docs/reference.md"], re.MULTILINE)}
     assert listed == (answered | {HTTPStatus.OK}) - {HTTPStatus.PERMANENT_REDIRECT}

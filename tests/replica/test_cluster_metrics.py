@@ -3,15 +3,15 @@
 import pytest
 import structlog
 
-from certs.serving import Serving
+from certs.store import Serving
 from tests.cluster.config_maps import outcome, settings
 from tests.cluster.fake_api import FakeApi
 from tests.mapping.vendors import policy
 from webhook.cluster.policy.documents import SETTINGS_NAME, ConfigMap
 from webhook.cluster.policy.live import PolicyFaults
 from webhook.cluster.registration.wanted import Site
-from webhook.replica.certificates import Certificates
 from webhook.replica.in_cluster import ClusterOptions, InCluster, policy_metrics
+from webhook.replica.run import Certificates
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from certs.serving import Serving
+from certs.store import Serving
 from tests.server.harness import ANY, LEAF, NOW, POLICY, engine
 from tests.waiting import turns, until
 from webhook.replica import run
-from webhook.replica.background import Background
-from webhook.replica.certificates import Certificates
-from webhook.replica.run import Addresses, Options, Service, serve_until_stopped
+from webhook.replica.run import Addresses, Background, Certificates, Options, Service, serve_until_stopped
 from webhook.server.logs import make_logger
 from webhook.server.reviews import Current, Described
 

@@ -12,15 +12,14 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from certs.serving import Serving
+from certs.store import Serving
 from certs.x509 import issue, make_ca
 from tests.waiting import PATIENCE, turns
 from webhook.admission.decision import Context, Decision
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Finding, Reason
-from webhook.replica.certificates import Certificates
-from webhook.replica.run import Addresses, Options, Service, running
+from webhook.replica.run import Addresses, Certificates, Options, Service, running
 from webhook.server.http import Endpoint
 from webhook.server.limits import Limits
 from webhook.server.logs import make_logger

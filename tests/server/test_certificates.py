@@ -9,13 +9,12 @@ from typing import Any
 from cryptography import x509
 
 from certs.rotation import Rules
-from certs.serving import Serving
-from certs.store import Directory
+from certs.store import Directory, Serving
 from certs.upkeep import CertificateMatter, ProvidedPair
 from certs.x509 import Pair, StoreError, der, issue, make_ca
 from tests.certs.made import Memory
 from tests.waiting import alongside, until
-from webhook.replica.certificates import Certificates
+from webhook.replica.run import Certificates
 from webhook.server.logs import make_logger
 
 RULES = Rules("test", ["localhost"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from certs.serving import Serving
+from certs.store import Serving
 from tests.server.harness import ANY, CLIENT, LEAF, NOW, connected, request, review
 from tests.server.process import started
 from tests.waiting import PATIENCE, turns

@@ -1,9 +1,9 @@
-"""Options that several commands share: the policy, the cluster and manifests."""
+"""Options that several commands share: the policy, the cluster and manifests; and what a shell completes as their values."""
 
 import functools
 import itertools
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from webhook.cli import completing
 from webhook.cli.terminal import DENIED, FOUND, Failure, tell
 from webhook.text import shown
 
 if TYPE_CHECKING:
-    from webhook.cli.manifests.files import Manifest
+    from webhook.cli.files import Manifest
     from webhook.cluster.client import Api
 
 
@@ -166,7 +165,7 @@ def in_cluster(source: PolicyOptions, task: "Callable[[Api, str], Awaitable[_Fou
 
     from webhook.cluster.client import ApiError
     from webhook.cluster.connection import connect, release_namespace_of
-    from webhook.doctor.result import first_of
+    from webhook.doctor import first_of
 
     async def run() -> _Found:
         api = await connect(source.kubeconfig, source.context)
@@ -221,7 +220,7 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
         "--to",
         "target",
         metavar="VENDOR",
-        shell_complete=completing.vendor_names,
+        shell_complete=vendor_names,
         help="Translate every request to this vendor, for instance nvidia; `vgpu-webhook vendors` lists them.",
     )
 
@@ -258,3 +257,24 @@ def end(
         sys.exit(FOUND)
     if denied:
         sys.exit(DENIED)
+
+
+def vendor_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  (click calls it so)
+    """Complete a built-in vendor; as an option one that requests can be written for."""
+    from webhook.mapping.load import builtin
+
+    written = isinstance(parameter, click.Option)
+    named = (name for name, each in builtin().items() if not written or each.data.get("target", True))
+    return _beginning(named, incomplete)
+
+
+def setting_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Complete ``KEY=`` of a setting that people choose."""
+    from webhook.mapping.settings import Settings
+
+    fields = Settings.model_fields.items()
+    return _beginning((f"{field.alias or name}=" for name, field in fields if field.description), incomplete)
+
+
+def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
+    return sorted(name for name in names if name.startswith(incomplete))

@@ -41,8 +41,7 @@ from webhook.cluster.client import (
     pages,
     read_as,
 )
-from webhook.cluster.reflector import USUAL, Reflector, WatchConfig
-from webhook.cluster.shared_requests import SharedRequests
+from webhook.cluster.reflector import USUAL, Reflector, SharedRequests, WatchConfig
 from webhook.labels import CLAIM
 from webhook.mapping.settings import TEMPLATES
 from webhook.pod import ENDED, PodClaim

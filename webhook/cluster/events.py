@@ -20,9 +20,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from certs.notices import Backoff
-from webhook.cluster.bounded import Bounded
+from certs.upkeep import Backoff
 from webhook.cluster.client import RETRY_PAUSES, Api, ApiError, is_temporary, read_object
+from webhook.cluster.reflector import Bounded
 from webhook.mapping.notation import MAX_KEY
 from webhook.pod import OwnerReference
 from webhook.request import MIB

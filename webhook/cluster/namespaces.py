@@ -23,10 +23,8 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from webhook.admission.decision import Namespace
-from webhook.cluster.bounded import Bounded
 from webhook.cluster.client import Api, ApiError, ObjectMetadata, StatusError, read_object
-from webhook.cluster.reflector import USUAL, Reflector, WatchConfig
-from webhook.cluster.shared_requests import SharedRequests
+from webhook.cluster.reflector import USUAL, Bounded, Reflector, SharedRequests, WatchConfig
 from webhook.labels import ENABLED, PREFIX
 from webhook.request import MIB
 

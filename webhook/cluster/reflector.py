@@ -1,6 +1,7 @@
-"""Stores part of every object of a kind in memory, and keeps it up to date: one list, then a watch.
+"""What a replica remembers of an API server, bounded in bytes whatever is sent: objects that it watches, and answers.
 
-While the API server cannot be reached, the last known objects stay, and readers do not notice.
+A `Reflector` stores part of every object of a kind, and keeps it up to date: one list, then a watch. While the API server
+cannot be reached, the last known objects stay, and readers do not notice.
 
 - A list replaces everything, so an object that vanished between two watches is gone after the next list.
 - A watch continues from the version of the last event or bookmark. The server ends it from time to time. If
@@ -12,19 +13,22 @@ While the API server cannot be reached, the last known objects stay, and readers
 """
 
 import asyncio
+import heapq
+import itertools
+import math
 import random
+import sys
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from certs.notices import Backoff
-from webhook.cluster.bounded import Bounded
+from certs.upkeep import Backoff
 from webhook.cluster.client import (
     MAX_UNREAD,
     PAGE,
@@ -43,6 +47,89 @@ from webhook.cluster.client import (
 from webhook.pod import UNDECODABLE
 from webhook.request import MIB
 from webhook.text import error_fields
+
+A = TypeVar("A")
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+ENTRY: Final = 200
+"""Bytes of an entry in two dicts."""
+
+
+def deep_size(value: Any) -> int:
+    """The bytes of plain data, tuples and structs; a text that occurs twice counts twice."""
+    size, left = 0, [value]
+    while left:
+        each = left.pop()
+        size += sys.getsizeof(each)
+        kind = type(each)
+        if kind is str:  # nearly always
+            continue
+        if isinstance(each, Mapping):
+            left += each.keys()
+            left += each.values()
+        elif isinstance(each, tuple | list | set | frozenset):
+            left += each
+        elif names := getattr(kind, "__struct_fields__", None) or getattr(kind, "__dataclass_fields__", None):
+            left += [getattr(each, name) for name in names]
+    return size
+
+
+class Bounded(Generic[K, V]):
+    """Values by key, the oldest first, of at most so many bytes together.
+
+    Beyond that, whoever has the most loses its oldest ones until a tenth is free: nobody displaces those that have little.
+    `owner` tells whose a value is by its key, and `size` its bytes.
+    """
+
+    __slots__ = ("_most", "_owner", "_size", "_sizes", "bytes", "values")
+
+    def __init__(
+        self, most: int, owner: Callable[[K], Hashable] = lambda _: None, size: Callable[[V], int] = deep_size
+    ) -> None:
+        self.values: dict[K, V] = {}
+        self.bytes = 0
+        self._sizes: dict[K, int] = {}
+        self._most = most
+        self._owner = owner
+        self._size = size
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def put(self, key: K, value: V) -> list[K]:
+        """Store a value as the newest; return the keys that are gone for it, perhaps its own."""
+        self.drop(key)
+        self.values[key] = value
+        self._sizes[key] = size = ENTRY + deep_size(key) + self._size(value)
+        self.bytes += size
+        return list(self._shrink()) if self.bytes > self._most else []
+
+    def drop(self, key: K) -> bool:
+        """Forget a key; return whether there was one."""
+        if key not in self.values:
+            return False
+        del self.values[key]
+        self.bytes -= self._sizes.pop(key)
+        return True
+
+    def _shrink(self) -> Iterator[K]:
+        totals: dict[Hashable, int] = {}
+        keys: dict[Hashable, list[K]] = {}
+        for key, size in self._sizes.items():
+            owner = self._owner(key)
+            totals[owner] = totals.get(owner, 0) + size
+            keys.setdefault(owner, []).append(key)
+        # The number decides among equals, so that nothing else is compared.
+        most = [(-totals[owner], number, iter(keys[owner])) for number, owner in enumerate(totals)]
+        heapq.heapify(most)
+        while self.bytes > self._most - self._most // 10:
+            total, number, oldest = most[0]
+            key = next(oldest)
+            heapq.heapreplace(most, (total + self._sizes[key], number, oldest))
+            self.drop(key)
+            yield key
+
 
 GRACE: Final = 30.0
 """Seconds after which the client ends a watch that the server should have ended."""
@@ -91,7 +178,6 @@ class WatchedObject(Protocol):
 
 
 T = TypeVar("T", bound=WatchedObject)
-V = TypeVar("V")
 
 
 class _Event(msgspec.Struct):
@@ -333,3 +419,55 @@ class Reflector(Generic[T, V]):
             self._log.error("watch_forbidden", status=error.status, error=error.message)
         else:
             self._log.warning("watch_failed", error=str(error))
+
+
+MAX_ANSWERED: Final = MIB
+"""Bytes of the answers that hold at a time."""
+
+TASK: Final = 2048
+"""Bytes of a request that is over, with its error and the traceback of that."""
+
+
+def _size_of_answer(answered: "tuple[float, asyncio.Task[Any]]") -> int:
+    task = answered[1]
+    return TASK + (deep_size(task.result()) if task.exception() is None else deep_size(str(task.exception())))
+
+
+class SharedRequests(Generic[A]):
+    """Requests, each made once for all that wait for it; an answer, also an error that is one, holds for a while."""
+
+    def __init__(self, seconds: float, is_answer: Callable[[BaseException], bool], clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._is_answer = is_answer
+        self._clock = clock
+        self._running: dict[str, asyncio.Task[A]] = {}
+        self._answered: Bounded[str, tuple[float, asyncio.Task[A]]] = Bounded(MAX_ANSWERED, size=_size_of_answer)
+
+    def answered(self, key: str) -> asyncio.Task[A] | None:
+        """The request whose answer holds; None if there is none."""
+        until, task = self._answered.values.get(key, (-math.inf, None))
+        return task if self._clock() < until else None
+
+    def get(self, key: str) -> asyncio.Task[A] | None:
+        """The request without an answer yet, or else the one whose answer holds."""
+        return self._running.get(key) or self.answered(key)
+
+    def forget(self, key: str) -> None:
+        """What was answered no longer holds."""
+        self._answered.drop(key)
+
+    def start(self, key: str, request: Coroutine[Any, Any, A]) -> asyncio.Task[A]:
+        """Make a request. One waiter that is cancelled must not cancel it for the others."""
+        task = self._running[key] = asyncio.create_task(request, name=f"request for {key}")
+        task.add_done_callback(lambda done: self._done(key, done))
+        return task
+
+    def _done(self, key: str, task: asyncio.Task[A]) -> None:
+        del self._running[key]
+        now = self._clock()
+        # In the order of insertion, so the first ones expire first.
+        answered = self._answered.values
+        for old in tuple(itertools.takewhile(lambda old: answered[old][0] <= now, answered)):
+            self._answered.drop(old)
+        if not task.cancelled() and ((error := task.exception()) is None or self._is_answer(error)):
+            self._answered.put(key, (now + self._seconds, task))

@@ -1,8 +1,9 @@
 """Checks of the cluster as a whole: its API server, the webhook's own pods, the documents in force, what was reported."""
 
 import datetime as dt
+import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -12,9 +13,12 @@ from webhook.cluster.policy.choose import PolicyOutcome
 from webhook.cluster.policy.documents import NO_SETTINGS, StoredConfigMap, config_map, overlooked
 from webhook.cluster.registration.stored import webhooks_of
 from webhook.cluster.registration.wanted import MUTATING, PORT, ServiceReference
-from webhook.doctor.doubts import doubts
+from webhook.doctor import Result, UnansweredError, counted, error, first_of, ok, warning
 from webhook.doctor.reading import ClusterReader, Item, moment, read_or, reads, remembered, told_by, unread
-from webhook.doctor.result import Result, UnansweredError, counted, error, first_of, ok, warning
+from webhook.mapping.load import load_policy
+from webhook.mapping.model.names import index
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.values import unconfigured_size
 
 OLDEST: Final = (1, 30)
 """Match conditions of webhooks are stable since this version of Kubernetes; without them, an outage blocks all pods."""
@@ -236,3 +240,27 @@ def _line(event: Object) -> str:
 def _last(event: Object) -> dt.datetime | None:
     """When it occurred last; None if that cannot be read."""
     return moment(found_at(event, str, "lastTimestamp"))
+
+
+def doubts(policy: Policy) -> Iterator[str]:
+    """Yield the vendors to configure, those that are served in vain, and families that are probably misspelled."""
+    for vendor in policy.vendors.values():
+        if not vendor.inactive and (why := unconfigured_size(vendor)) is not None:
+            yield f"{vendor.name} is in force, but its keys cannot be read until it is configured: {why}"
+        if vendor.inactive and vendor.name in policy.settings.served:
+            owned = {name: policy.resources.owners(name) for name in index([vendor], "resource").exact}
+            for name, (owner, *_) in [(name, owners) for name, owners in owned.items() if owners][:1]:
+                yield (
+                    f"`served` names {vendor.name} in vain: {name} is read as a key of {owner.vendor}; "
+                    f"write `owners: {{{name}: {vendor.name}}}` beside it, or remove it"
+                )
+    yield from families_meant((vendor.name, vendor.family) for vendor in policy.vendors.values())
+
+
+def families_meant(vendors: Iterable[tuple[object, object]]) -> Iterator[str]:
+    """Yield the families, each with its vendor, that are probably misspelled ones of the built-in vendors."""
+    families = sorted({vendor.family for vendor in load_policy().vendors.values()})
+    for name, family in vendors:
+        near = difflib.get_close_matches(str(family), families, n=1, cutoff=0.8)
+        if near and family not in families:
+            yield f"{name}: no other mapping has the family {family} (did you mean `{near[0]}`?)"

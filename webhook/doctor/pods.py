@@ -14,10 +14,10 @@ from webhook.admission.survey import unread_keys
 from webhook.cluster.client import LIST_SECONDS, ApiError, Object, read_as
 from webhook.cluster.registration.names import carries_name, matched_names_of
 from webhook.cluster.registration.wanted import AUDIT, ENFORCE, PODS
+from webhook.doctor import Result, UnansweredError, counted, error, first_of, listed, ok, warning
 from webhook.doctor.cluster import logs, where_none_acts
 from webhook.doctor.nodes import targets
 from webhook.doctor.reading import ClusterReader, told_by, tried, unread
-from webhook.doctor.result import Result, UnansweredError, counted, error, first_of, listed, ok, warning
 from webhook.labels import MODE, STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor

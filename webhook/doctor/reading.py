@@ -20,7 +20,7 @@ from webhook.cluster.client import (
 )
 from webhook.cluster.policy.choose import PolicyOutcome, policy_now
 from webhook.cluster.registration.wanted import NAME, ConfigurationKind
-from webhook.doctor.result import UnansweredError, warning
+from webhook.doctor import UnansweredError, warning
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import ENDED, Pod

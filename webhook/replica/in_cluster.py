@@ -1,10 +1,11 @@
-"""The cluster around a server: the objects that it follows, and the webhook configuration that it reconciles.
+"""A replica in a cluster: the objects that it follows, the webhook configuration that it reconciles, and its whole run.
 
 After the first complete read, no review depends on the cluster's availability: the last known state stays in force.
 """
 
 import asyncio
 import itertools
+import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,17 +13,23 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
+from certs.rotation import BUNDLE
+from certs.store import Directory
 from certs.upkeep import CertificateNotice
+from certs.x509 import CA_LIFE, STATIC_CA_LIFE
+from webhook.admission import decide
 from webhook.admission.claims import claims_in_status
 from webhook.admission.decision import Decision, Namespace, denied
 from webhook.admission.eligibility import opted_in, owner_of
 from webhook.cluster.claims import ClaimTemplates, RefusedError
-from webhook.cluster.client import Api, ApiError, ObjectMetadata
+from webhook.cluster.client import Api, ApiError, ConfigurationError, Object, ObjectMetadata, found_at, read_object
+from webhook.cluster.connection import connect, in_cluster_namespace, release_namespace_of
 from webhook.cluster.events import MAX_MESSAGE, EventQueue, OwnerEvents, Subject, WorkloadEvent
 from webhook.cluster.namespaces import NamespaceRechecks, Namespaces
 from webhook.cluster.policy.choose import PolicyOutcome
@@ -38,22 +45,37 @@ from webhook.cluster.registration.wanted import (
     VALIDATING,
     ConfigurationKind,
     RegistrationMode,
+    ServiceReference,
     Site,
     Wanted,
+    read_address,
     wanted_by,
 )
 from webhook.cluster.registration.writer import RegistrationNotice, Writer, bundles_in, watch_registration
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
-from webhook.cluster.served import ImageVolumes
 from webhook.labels import MAPPING
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.patch import slots
 from webhook.pod import Metadata, Pod
 from webhook.reasons import Finding, Reason
-from webhook.replica.background import Background
-from webhook.replica.certificates import Certificates
+from webhook.replica.run import (
+    LOOPBACK,
+    Announce,
+    Background,
+    CertificateOptions,
+    Certificates,
+    Options,
+    Service,
+    StartError,
+    certificates_of,
+    logger,
+    run_to_end,
+    serve_until_stopped,
+    serving_names,
+    started,
+)
 from webhook.request import ClaimTemplate
 from webhook.review import fitting
 from webhook.server.logs import Throttle
@@ -416,3 +438,116 @@ def _unread(candidate: ConfigMap, namespace: str, release: str) -> Decision | No
     )
     finding = Finding(Reason.DOCUMENT_UNUSED, message)
     return Decision(allowed=True, reason=finding.reason, warnings=(finding,))
+
+
+CA_NAME: Final = "vgpu-webhook CA"
+
+
+def serve_clustered(
+    options: Options, where: ClusterOptions, certificate_options: CertificateOptions, log_level: str, announce: Announce
+) -> None:
+    """Serve until the process is to end."""
+    own = in_cluster_namespace()
+    release_namespace = release_namespace_of(where.release_namespace)
+    address = _address(where, own)
+    site = Site(address, b"", release_namespace, certificate_options.inject_ca_from)
+    log = logger(log_level)
+    certificates = certificates_of(certificate_options, log, watched=True)
+
+    life = CA_LIFE if RegistrationMode(where.registration) is RegistrationMode.MANAGED else STATIC_CA_LIFE
+
+    async def work() -> None:
+        secret, trusted = None, ""
+        if certificate_options.certificate_dir is not None:
+            directory = Directory(certificate_options.certificate_dir)
+            certificates.follow(directory, [_called(address), *certificate_options.extra_names])
+            trusted = str(directory.path / BUNDLE)
+        elif certificate_options.state_dir is not None:
+            directory = Directory(certificate_options.state_dir)
+            names = [_called(address), *serving_names(options.listen)]
+            certificates.keep(directory, certificate_options.rules(CA_NAME, names, life))
+            await started(certificates)
+            trusted = str(directory.path / BUNDLE)
+        try:
+            api = await connect(where.kubeconfig)
+        except ConfigurationError as error:
+            raise StartError(str(error)) from error
+        try:
+            if certificates.upkeep is None:
+                secret = SecretStore(api, release_namespace, SECRET, log, owner=WEBHOOK)
+                # The same on all replicas: with the name of a machine, each would make a certificate of its own.
+                names = [_called(address), *LOOPBACK]
+                certificates.keep(secret, certificate_options.rules(CA_NAME, names, life))
+                trusted = f"{BUNDLE} of the {secret.place}"
+            cluster = InCluster(api, release_namespace, site, where, log, certificates=certificates, secret=secret)
+            service = Service(decide, cluster.current, cluster, "baseline", certificates, log, cluster=cluster)
+            await serve_until_stopped(service, options, lambda addresses: announce(addresses, trusted))
+        finally:
+            await api.close()
+
+    run_to_end(work())
+
+
+def _address(where: ClusterOptions, own: str | None) -> ServiceReference | str:
+    try:
+        address = read_address(where.url, where.service)
+    except ValueError as error:
+        raise StartError(str(error)) from error
+    if address is not None:
+        return address
+    if own is None:
+        raise StartError(
+            "outside a pod, API servers need the webhook's address: add --url, such as https://127.0.0.1:8443/mutate"
+        )
+    return ServiceReference(where.release_namespace or own, WEBHOOK)
+
+
+def _called(address: ServiceReference | str) -> str:
+    """The name by which API servers call."""
+    if isinstance(address, str):
+        return urlsplit(address).hostname or ""
+    return f"{address.name}.{address.namespace}.svc"
+
+
+WITH_IMAGE_VOLUMES: Final = (1, 35)
+"""The first version that serves image volumes by default, without a gate from 1.36 on (KEP-4639,
+``pkg/features/kube_features.go`` of Kubernetes). An older one may have the gate ``ImageVolume`` switched on: the setting
+``imageVolumes`` says so."""
+
+AGAIN: Final = 600.0
+"""Seconds between two looks at the version: control planes are upgraded while replicas run."""
+
+RETRY: Final = 1.0
+"""Seconds until the first look is repeated."""
+
+_NUMBER: Final = re.compile(r"\d+")
+
+
+class ImageVolumes:
+    """Whether one API server serves image volumes (`served`), false until it was asked (`known`)."""
+
+    def __init__(self, api: Api, log: FilteringBoundLogger) -> None:
+        self._api = api
+        self._log = log
+        self.served = False
+        self.known = asyncio.Event()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                version = await read_object(self._api, "/version", Object)
+            except ApiError as error:
+                self._log.debug("version_unknown", error=str(error))
+            else:
+                before = self.served if self.known.is_set() else None
+                self.served = serves(*(found_at(version, str, each) or "" for each in ("major", "minor")))
+                self.known.set()
+                if self.served is not before:
+                    self._log.info("image_volumes", served=self.served)
+            await asyncio.sleep(AGAIN if self.known.is_set() else RETRY)
+
+
+def serves(major: str, minor: str) -> bool:
+    """Return whether an API server of a version serves image volumes; distributions write minors such as ``35+``."""
+    numbers = [_NUMBER.match(text) for text in (major, minor)]
+    return all(numbers) and tuple(int(found[0]) for found in numbers if found) >= WITH_IMAGE_VOLUMES

@@ -40,8 +40,7 @@ from webhook.review import (
     namespace_of,
     read_head,
 )
-from webhook.server.bodies import LargeBodyError, ReviewAnswer, body_of
-from webhook.server.http import RETRY_AFTER, STOPPING, HttpError, error_response
+from webhook.server.http import RETRY_AFTER, STOPPING, HttpError, LargeBodyError, ReviewAnswer, body_of, error_response
 from webhook.server.limits import InFlight, Lifecycle, Limits, Phase
 from webhook.server.logs import ReviewLines
 from webhook.server.metrics import Metrics, Series

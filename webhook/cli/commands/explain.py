@@ -66,8 +66,8 @@ def explain(
     if name is not None:
         _explain_name(name, sourced, output)
         return
-    from webhook.cli.manifests.files import manifests_in
-    from webhook.cli.manifests.simulate import explain_objects, simulate
+    from webhook.cli.files import manifests_in
+    from webhook.cli.simulate import explain_objects, simulate
 
     manifests, problems = manifests_in(files)
     policy = sourced.policy
@@ -107,7 +107,7 @@ def _row_lines(rows: "Mapping[str, Sequence[str | LabelledRow]]", indent: int) -
 
 
 def _correction_lines(manifest: Mapping[str, Any], remove: Sequence[str]) -> Iterator[str]:
-    from webhook.cli.manifests.files import yaml_text
+    from webhook.cli.files import yaml_text
 
     if remove:
         yield from labelled("remove", remove, color="green")

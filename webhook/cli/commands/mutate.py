@@ -6,13 +6,13 @@ from typing import Final
 
 import click
 
-from webhook.cli.manifests.files import difference, manifests_in, yaml_stream
-from webhook.cli.manifests.simulate import Simulated, SimulatedObject, simulate
+from webhook.cli.files import difference, manifests_in, yaml_stream
 from webhook.cli.options import PolicyCommand, PolicyOptions, end, manifest_options
 from webhook.cli.policy_source import check_target, sourced_policy
+from webhook.cli.simulate import Simulated, SimulatedObject, simulate
 from webhook.cli.terminal import json_text, tell
 from webhook.cluster.registration.names import sent_names
-from webhook.doctor.result import Level
+from webhook.doctor import Level
 from webhook.reasons import explanation_of
 
 

@@ -39,7 +39,7 @@ def registration(  # noqa: PLR0917  (click passes them by name)
     They select the pods that carry GPU keys of these mappings, and no others. Print them again when mappings change; the
     same policy gives the same bytes.
     """
-    from webhook.cli.manifests.files import yaml_text
+    from webhook.cli.files import yaml_text
     from webhook.cli.policy_source import sourced_policy
     from webhook.cluster.registration.wanted import KINDS, ServiceReference, Site, read_address, wanted_by
     from webhook.cluster.registration.wanted import registration as make

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from webhook.cli.manifests.cases import Expectation
+from webhook.cli.commands.test import Expectation
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.settings import Settings
 from webhook.mapping.strict import API_VERSION

@@ -190,8 +190,8 @@ def serve(
     limits = Limits(connections=connections)
     options = _options(Options, others, limits=limits)
     if standalone:
-        from webhook.cli.manifests.simulate import load_namespaces
         from webhook.cli.policy_source import sourced_policy
+        from webhook.cli.simulate import load_namespaces
         from webhook.replica.run import serve_standalone
 
         of_a_cluster = ("kubeconfig", "release_namespace", "url", "service", "inject_ca_from")
@@ -201,8 +201,7 @@ def serve(
         with _failures():
             serve_standalone(options, policy, known, certificate_options, log_level, announce=_announce)
         return
-    from webhook.replica.clustered import serve_clustered
-    from webhook.replica.in_cluster import ClusterOptions
+    from webhook.replica.in_cluster import ClusterOptions, serve_clustered
 
     of_files = {"mappings": mappings, "settings": settings, "namespaces": namespaces}
     _reject(of_files, "a cluster: ConfigMaps and Namespaces are used instead (or add --standalone)")

@@ -6,9 +6,8 @@ from typing import Final
 import click
 
 from webhook.admission.overrides import Overrides, target_of
-from webhook.cli import completing
-from webhook.cli.manifests.files import yaml_text
-from webhook.cli.options import PolicyCommand, PolicyOptions, policy_options
+from webhook.cli.files import yaml_text
+from webhook.cli.options import PolicyCommand, PolicyOptions, policy_options, vendor_names
 from webhook.cli.policy_source import sourced_policy, vendor_called
 from webhook.cli.terminal import columns, json_text, prose
 from webhook.explanation.names import counts_parts
@@ -22,7 +21,7 @@ from webhook.request import bytes_text, number_text
 
 
 @click.command(cls=PolicyCommand)
-@click.argument("name", metavar="[NAME]", required=False, shell_complete=completing.vendor_names)
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=vendor_names)
 @policy_options
 @click.option(
     "-o",

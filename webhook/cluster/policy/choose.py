@@ -20,6 +20,7 @@ from webhook.cluster.policy.documents import (
     ConfigMap,
     DocumentCache,
     DocumentProblems,
+    LastGood,
     StoredConfigMap,
     ValidMapping,
     ValidSettings,
@@ -31,7 +32,6 @@ from webhook.cluster.policy.documents import (
     source_of,
     vendor_named_in,
 )
-from webhook.cluster.policy.last_good import LastGood
 from webhook.cluster.registration.names import match_expression, matched_names_of
 from webhook.mapping.document import Document, MappingError, Problem, bug
 from webhook.mapping.load import Prepared, combine, vendors_with

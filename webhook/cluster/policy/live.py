@@ -13,22 +13,24 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from certs.notices import Backoff, Notices
+from certs.upkeep import Backoff, Notices
 from webhook.cluster.client import RETRY_PAUSES, Api, ApiError, is_temporary
 from webhook.cluster.events import EventQueue, Subject
 from webhook.cluster.policy.choose import PolicyOutcome, judge_document, policy_of
 from webhook.cluster.policy.documents import (
     LAST_GOOD_NAME,
+    NOTHING,
     SELECTORS,
     ConfigMap,
     DocumentCache,
     DocumentProblems,
+    LastGood,
+    Record,
     StoredConfigMap,
     Verdict,
     config_map,
     invalid_in,
 )
-from webhook.cluster.policy.last_good import NOTHING, LastGood, Record
 from webhook.cluster.reflector import Reflector
 from webhook.mapping.model.policy import Policy
 from webhook.text import error_fields

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from certs.notices import Backoff, Notice, Notices
+from certs.upkeep import Backoff, Notice, Notices
 from certs.x509 import by_der
 from webhook import __version__
 from webhook.cluster.client import (
@@ -33,11 +33,14 @@ from webhook.cluster.client import (
 from webhook.cluster.events import shortened
 from webhook.cluster.reflector import Reflector
 from webhook.cluster.registration.stored import (
+    Change,
     Difference,
+    Pass,
     Severity,
     Stored,
     bundle_of,
     differences,
+    fails_open,
     harmless,
     is_injected,
     keeps_out,
@@ -47,7 +50,6 @@ from webhook.cluster.registration.stored import (
     read_stored,
     sentences,
 )
-from webhook.cluster.registration.update import Change, Pass, fails_open
 from webhook.cluster.registration.wanted import (
     API_VERSION,
     IGNORE,

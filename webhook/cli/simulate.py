@@ -17,8 +17,9 @@ from webhook import labels
 from webhook.admission import decide
 from webhook.admission.decision import Context, Decision, Namespace
 from webhook.admission.judge import decide_template, strays
-from webhook.cli.manifests.files import Manifest, ManifestError, decode_error, files_in, read_manifests
-from webhook.cli.manifests.workloads import (
+from webhook.cli.files import Manifest, ManifestError, decode_error, files_in, read_manifests
+from webhook.cli.terminal import Failure
+from webhook.cli.workloads import (
     KubeObject,
     PodPlace,
     field_of,
@@ -31,9 +32,8 @@ from webhook.cli.manifests.workloads import (
     spots_of,
     unjudged,
 )
-from webhook.cli.terminal import Failure
 from webhook.cluster.registration.names import NOT_SENT, MatchedNames, sends, sent_names
-from webhook.doctor.result import FileLine, Level
+from webhook.doctor import FileLine, Level
 from webhook.mapping.document import FieldPath, Problem, path_text
 from webhook.mapping.model.names import MAX_SIMILAR
 from webhook.mapping.model.policy import Policy

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from webhook.cli.manifests.files import Manifest, ManifestError
+from webhook.cli.files import Manifest, ManifestError
 from webhook.mapping.document import FieldPath, path_text
 from webhook.workloads import (
     Kinds,
