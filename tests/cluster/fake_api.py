@@ -33,8 +33,9 @@ class FakeApi:
     """An `Api`: the scripted answer of a path, otherwise what an API server does: versions, conflicts, 404.
 
     Args:
-        answers: by path: an object, a list of objects (in pages of one), a status, an error; or a deque of answers and errors,
-            one for each request, and silence forever after them.
+        answers: by path, or method and path: an object, a function of what is sent, a list of objects (of which those that are
+            selected come in pages of one), a status, an error; or a deque of answers and errors, one for each request, and
+            silence forever after them.
         watches: each an error that is raised at once, or lines, errors and `END`; after them a watch is silent forever.
         otherwise: the status where nothing is given or kept.
 
@@ -87,8 +88,9 @@ class FakeApi:
         answer = self.before(method, path)
         if answer is not None:
             return answer
-        if path in self.answers:
-            return await self._scripted(method, path, (query or {}).get("continue", "0"))
+        for key in (f"{method} {path}", path):
+            if key in self.answers:
+                return await self._scripted(method, key, query or {}, body)
         return self._stored(method, path, query, body)
 
     @asynccontextmanager
@@ -109,8 +111,8 @@ class FakeApi:
     async def close(self) -> None:
         """There is no connection."""
 
-    async def _scripted(self, method: str, path: str, page: str) -> Answer:
-        answer = self.answers[path]
+    async def _scripted(self, method: str, key: str, query: Mapping[str, str], body: Body) -> Answer:
+        answer = self.answers[key]
         if isinstance(answer, deque):
             if not answer:
                 await self._silence()
@@ -120,12 +122,13 @@ class FakeApi:
         if isinstance(answer, Answer):
             return answer
         if isinstance(answer, int):
-            return _answer(answer, {"message": f"no {path}"})
-        if isinstance(answer, list):
-            at = int(page)
-            more = {"continue": str(at + 1)} if at + 1 < len(answer) else {}
-            return _answer(200, {"metadata": {"resourceVersion": "1", **more}, "items": answer[at : at + 1]})
-        return _answer(201 if method == "POST" else 200, answer)
+            return _answer(answer, {"message": f"no {key}"})
+        if isinstance(answer, list | tuple):
+            at, items = int(query.get("continue", "0")), [each for each in answer if _is_selected(each, query)]
+            more = {"continue": str(at + 1)} if at + 1 < len(items) else {}
+            return _answer(200, {"metadata": {"resourceVersion": "1", **more}, "items": items[at : at + 1]})
+        made = answer(json.loads(json.dumps(body))) if callable(answer) else answer
+        return _answer(201 if method == "POST" else 200, made)
 
     def _stored(self, method: str, path: str, query: Mapping[str, str] | None, body: Body) -> Answer:
         written = json.loads(json.dumps(body or {}))
@@ -151,13 +154,7 @@ class FakeApi:
         return _answer(200, stored)
 
     def _listed(self, path: str, query: Mapping[str, str]) -> Answer:
-        label, _, name = query.get("labelSelector", ""), *query.get("fieldSelector", "").rpartition("=")[1:]
-        items = [
-            item
-            for key, item in self.objects.items()
-            if key.startswith(f"{path}/")
-            and (item["metadata"]["name"] == name or (not name and (not label or "labels" in item["metadata"])))
-        ]
+        items = [item for key, item in self.objects.items() if key.startswith(f"{path}/") and _is_selected(item, query)]
         return _answer(200, {"metadata": {"resourceVersion": str(self._version)}, "items": items})
 
     async def _play(self, script: list[Any]) -> AsyncIterator[bytes]:
@@ -182,3 +179,23 @@ def reading(answers: Mapping[str, Any]) -> FakeApi:
 
 def _answer(status: int, body: dict[str, Any]) -> Answer:
     return Answer(status, json.dumps(body).encode())
+
+
+_FIELDS = {"source": "source.component"}
+
+
+def _is_selected(item: Any, query: Mapping[str, str]) -> bool:
+    """By its selectors, as an API server selects."""
+    labels = item.get("metadata", {}).get("labels") or {}
+    for term in filter(None, query.get("labelSelector", "").split(",")):
+        key, equal, value = term.partition("=")
+        if key not in labels or (equal and labels[key] != value):
+            return False
+    for term in filter(None, query.get("fieldSelector", "").split(",")):
+        key, _, value = term.partition("=")
+        field = item
+        for part in _FIELDS.get(key.rstrip("!"), key.rstrip("!")).split("."):
+            field = (field or {}).get(part)
+        if ((field or "") == value) is key.endswith("!"):
+            return False
+    return True

@@ -5,16 +5,16 @@ import base64
 import copy
 import datetime as dt
 import json
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 from unittest import mock
 
 from certs.x509 import Pair, issue, make_ca
+from tests.cluster.fake_api import FakeApi
 from webhook import __version__
-from webhook.cluster.client import Answer, Object, Unread
+from webhook.cluster.client import Answer, Object
 from webhook.cluster.policy import choose
 from webhook.cluster.policy.choose import PolicyOutcome, policy_of
 from webhook.cluster.policy.documents import ConfigMap, DocumentCache
@@ -288,89 +288,11 @@ def _answers(facts: Facts) -> dict[str, Any]:
     }
 
 
-class Request(NamedTuple):
-    """One request."""
-
-    method: str
-    path: str
-    query: dict[str, str]
-    body: Any
-
-
-class Scripted:
-    """An `Api` that answers with facts, by the selectors that it is asked with; what is not there is forbidden."""
-
-    def __init__(self, answers: Mapping[str, Any]) -> None:
-        self.answers = answers
-        self.unread: deque[Unread] = deque()
-        self.requests: list[Request] = []
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: Any = None,
-        content_type: str = "application/json",
-        seconds: float = 10.0,
-    ) -> Answer:
-        """As an API server; only dry runs write."""
-        self.requests.append(Request(method, path, dict(query or {}), copy.deepcopy(body)))
-        assert method == "GET" or query == {"dryRun": "All"}
-        answer = self.answers.get(path if method == "GET" else f"{method} {path}", 403)
-        if isinstance(answer, Exception):
-            raise answer
-        if isinstance(answer, Answer):
-            return answer
-        if isinstance(answer, int):
-            return refused(f"no {path}", answer)
-        if isinstance(answer, list | tuple):
-            return _page([each for each in answer if _is_selected(each, query or {})], query or {})
-        made = answer(copy.deepcopy(body)) if callable(answer) else answer
-        return Answer(201 if method == "POST" else 200, json.dumps(made).encode())
-
-    def lines(self, *_: Any, **__: Any) -> Any:
-        """Nothing is watched."""
-        raise NotImplementedError
-
-    async def close(self) -> None:
-        """There is no connection."""
-
-
-def _page(items: Sequence[Any], query: Mapping[str, str]) -> Answer:
-    """In pages of one."""
-    at = int(query.get("continue", "0"))
-    more = {"continue": str(at + 1)} if at + 1 < len(items) else {}
-    page = {"metadata": {"resourceVersion": "1", **more}, "items": items[at : at + 1]}
-    return Answer(200, json.dumps(page).encode())
-
-
-_FIELDS = {"source": "source.component"}
-
-
-def _is_selected(item: Any, query: Mapping[str, str]) -> bool:
-    """By its selectors, as an API server selects."""
-    labels = item.get("metadata", {}).get("labels") or {}
-    for term in filter(None, query.get("labelSelector", "").split(",")):
-        key, _, value = term.partition("=")
-        if labels.get(key) != value:
-            return False
-    for term in filter(None, query.get("fieldSelector", "").split(",")):
-        key, _, value = term.partition("=")
-        field = item
-        for part in _FIELDS.get(key.rstrip("!"), key.rstrip("!")).split("."):
-            field = (field or {}).get(part)
-        if ((field or "") == value) is key.endswith("!"):
-            return False
-    return True
-
-
 _builtin = cache(load_policy)
 
 
 @asynccontextmanager
-async def cluster(facts: Facts, assumed: Policy | None = None) -> AsyncIterator[tuple[ClusterReader, Scripted]]:
+async def cluster(facts: Facts, assumed: Policy | None = None) -> AsyncIterator[tuple[ClusterReader, FakeApi]]:
     """A cluster with these facts, and its API server; documents are compiled once."""
     maps = facts["config_maps"]
     await asyncio.to_thread(_builtin)
@@ -380,7 +302,7 @@ async def cluster(facts: Facts, assumed: Policy | None = None) -> AsyncIterator[
         mock.patch.object(choose, "policy_of", made_of),
         mock.patch.object(reading, "load_policy", _builtin),
     ):
-        api = Scripted(_answers(facts))
+        api = FakeApi(_answers(facts), otherwise=403)
         yield ClusterReader(api, facts["release"], facts["now"], assumed), api
 
 

@@ -567,7 +567,7 @@ async def examined(facts: Facts) -> tuple[Sequence[tuple[Check[Any], Result]], l
     """What `check` finds, and what it requested."""
     async with cluster(facts) as (seen, api):
         found = await examine(seen)
-    return found, [f"{method} {path}" for method, path, *_ in api.requests]
+    return found, [" ".join(filter(None, (*each[:2], each.query.get("dryRun")))) for each in api.requests]
 
 
 async def test_healthy() -> None:
@@ -575,7 +575,7 @@ async def test_healthy() -> None:
     found, requests = await examined(HEALTHY)
     assert [check.name for check, result in found if result.level is OK] == [check.name for check in CHECKS]
     assert requests.count("GET /api/v1/nodes") == len(HEALTHY["/api/v1/nodes"])
-    assert [each for each in requests if not each.startswith("GET")] == ["POST /api/v1/namespaces/team/pods"]
+    assert [each for each in requests if not each.startswith("GET")] == ["POST /api/v1/namespaces/team/pods All"]
     assert not [each for each in requests if "resourceslices" in each]
 
 
@@ -627,7 +627,7 @@ async def test_nothing_is_installed(changes: dict[str, Any]) -> None:
     assert "not installed" in result.message
     assert "helm install vgpu-webhook" in result.hint
     assert "--namespace gpu " in result.hint
-    assert {"GET /api/v1/pods", "POST /api/v1/namespaces/team/pods"}.isdisjoint(requests)
+    assert {"GET /api/v1/pods", "POST /api/v1/namespaces/team/pods All"}.isdisjoint(requests)
 
 
 @pytest.mark.parametrize(
