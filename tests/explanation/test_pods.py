@@ -10,19 +10,17 @@ from typing import Any
 
 import pytest
 
-from tests.decided import CONTEXT
+from tests.decided import CONTEXT, POLICY, decided, pod_with, view
 from tests.decisions.any_to_any import SOURCES, TARGET, VENDORS, policy_for
 from tests.decisions.test_cases import CASES, context_in, decided_in, policy_in
 from tests.decisions.test_keys import CASES as KEY_CASES
 from tests.decisions.test_keys import pod_of
 from tests.depth import few_or_all, one_in, partners
 from tests.naming import each_of
-from tests.yaml_text import load_yaml
-from webhook.admission import Context, Decision, decide
+from tests.yaml_text import hold, load_yaml
+from webhook.admission import Context, Decision
 from webhook.explanation.pods import Explained, explain_pod, finding_data
-from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
-from webhook.pod import decode_pod
 from webhook.reasons import Step
 from webhook.request import bytes_text, parse_quantity
 
@@ -33,7 +31,7 @@ FOLDERS = sorted(CASES.iterdir())
 @cache
 def explained_case(folder: Path) -> Explained:
     """A case, explained."""
-    pod = decode_pod(json.dumps(load_yaml((folder / "pod.yaml").read_text())).encode())
+    pod = view(load_yaml((folder / "pod.yaml").read_text()))
     return explain_pod(pod, context_in(folder), policy_in(folder))
 
 
@@ -44,8 +42,7 @@ def lefts(container: Explained, label: str) -> list[str]:
 
 def assert_rows_are_the_decisions(pod: Json, context: Context, policy: Policy) -> int:
     """Findings are the decision's, rows say what the status says; returns how many numbers became others, as warnings say."""
-    view = decode_pod(json.dumps(pod).encode())
-    decision, explained = decide(view, context, policy), explain_pod(view, context, policy)
+    decision, explained = decided(pod, policy, context), explain_pod(view(pod), context, policy)
     assert (explained["allowed"], explained["code"]) == (decision.allowed, decision.reason.code)
     assert decision.denial is None or finding_data(decision.denial) == explained["denial"]
     if explained["denial"] is None and explained["mode"] != "audit":
@@ -166,7 +163,7 @@ def test_only_what_became_another_number_is_a_step() -> None:
     """Three devices are not 300 % of cores, and what is left over of a total is taken by nobody."""
     side = {"tke.cloud.tencent.com/qgpu-core": "250", "tke.cloud.tencent.com/qgpu-memory": "17"}
     pod = pod_of({"limits": side, "annotations": {TARGET: "nvidia"}})
-    explained = explain_pod(decode_pod(json.dumps(pod).encode()), CONTEXT, policy_for())
+    explained = explain_pod(view(pod), CONTEXT, policy_for())
     assert lefts(explained["containers"][0], "rounded") == [
         "tke.cloud.tencent.com/qgpu-memory: 17 over 3 devices became 5 each",
         "tke.cloud.tencent.com/qgpu-core: 250 over 3 devices became 83 each",
@@ -202,72 +199,19 @@ def merge(manifest: Any, part: Any) -> None:
             manifest[key] = value
 
 
-@each_of(
-    "case, expected",
-    [
-        ("aliyun-total-does-not-divide", {"aliyun.com/gpu-mem": 9}),
-        ("misspelled-key", {"nvidia.com/gpumem": "3k"}),
-        ("zero-devices-with-memory", {"nvidia.com/gpu": 1}),
-        ("vcuda-neither-share-nor-whole", {"tencent.com/vcuda-core": 200}),
-        ("quantity-fraction", {"nvidia.com/gpu": 1}),
-        ("aliyun-mebibytes-written", {"aliyun.com/gpu-mem": 16}),
-        ("cores-beyond-100", {"nvidia.com/gpucores": 100}),
-        ("iluvatar-memory-without-count", {"iluvatar.ai/vgpu": 1}),
-    ],
-)
-def test_corrected_numbers(case: str, expected: dict[str, int]) -> None:
-    """The least legal number that is enough; one device where a count is missing; the key that was meant."""
-    correction = explained_case(CASES / case)["correction"]
-    assert correction is not None
-    (container,) = correction["manifest"]["spec"]["containers"]
-    assert expected.items() <= container["resources"]["limits"].items()
+def correction_of(row: Json) -> str:
+    """The numbers that are to be written instead, or with which code nothing is offered."""
+    if "case" in row:
+        explained = explained_case(CASES / row["case"])
+    else:
+        resources = {"limits": row["limits"], "requests": row["limits"]}
+        explained = explain_pod(view(pod_with({"name": "main", "resources": resources})), CONTEXT, POLICY)
+    if explained["correction"] is None:
+        return f"nothing for {explained['denial']['code']}"
+    [container] = explained["correction"]["manifest"]["spec"]["containers"]
+    return json.dumps(container["resources"]["limits"])
 
 
-@each_of(
-    "limits, expected",
-    [
-        # Beside a count of whole devices, the keys of a share have no effect.
-        ({"enflame.com/gcu": "0.3"}, {"enflame.com/gcu": 1}),
-        ({"metax-tech.com/sgpu": "0.3"}, {"metax-tech.com/sgpu": 1, "metax-tech.com/vcore": 30}),
-        (
-            {"tke.cloud.tencent.com/qgpu-core": "1.5", "tke.cloud.tencent.com/qgpu-memory": "2"},
-            {"tke.cloud.tencent.com/qgpu-core": 5, "tke.cloud.tencent.com/qgpu-memory": "2"},
-        ),
-        ({"tencent.com/vcuda-core": "1.5"}, {"tencent.com/vcuda-core": 100}),
-        ({"vke.volcengine.com/mgpu-core": "1.5"}, {"vke.volcengine.com/mgpu-core": 100}),
-        (
-            {"nvidia.com/gpu": "500m"},
-            {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 50, "nvidia.com/gpucores": 50},
-        ),
-        ({"nvidia.com/gpu": "0.5", "nvidia.com/gpumem": 3000}, {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000}),
-        ({"nvidia.com/gpu": 1, "nvidia.com/gpucores": "0.3"}, {"nvidia.com/gpu": 1, "nvidia.com/gpucores": 30}),
-        ({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8.5}, {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8704}),
-        # Beyond any GPU: counted in another unit.
-        ({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 40000000}, {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 39063}),
-    ],
-)
-def test_corrected_fractions(limits: dict[str, object], expected: dict[str, int | str]) -> None:
-    """A share stays one unless memory or cores are requested already; else the least number that its system accepts."""
-    containers = [{"name": "main", "image": "i", "resources": {"limits": limits, "requests": limits}}]
-    pod = decode_pod(json.dumps({"metadata": {"name": "p"}, "spec": {"containers": containers}}).encode())
-    correction = explain_pod(pod, CONTEXT, load_policy())["correction"]
-    assert correction is not None
-    assert correction["manifest"]["spec"]["containers"][0]["resources"]["limits"] == expected
-
-
-@each_of("memory", ["4Gi", "16"])
-def test_a_share_is_not_corrected_to_whole_devices(memory: str) -> None:
-    """What would ignore the memory that the pod writes is not what it meant, whatever its unit."""
-    limits = {"tencent.com/vcuda-core": "120", "tencent.com/vcuda-memory": memory}
-    containers = [{"name": "main", "image": "i", "resources": {"limits": limits}}]
-    pod = decode_pod(json.dumps({"metadata": {"name": "p"}, "spec": {"containers": containers}}).encode())
-    explained = explain_pod(pod, CONTEXT, load_policy())
-    assert (explained["denial"]["code"], explained["correction"]) == ("VGW308", None)
-
-
-@each_of("case", ["two-vendors-in-one-container", "quantity-exponent-bomb", "two-schedulers"])
-def test_nothing_is_guessed(case: str) -> None:
-    """Where the intention is unclear, no correction is offered."""
-    explained = explained_case(CASES / case)
-    assert explained["denial"] is not None
-    assert explained["correction"] is None
+def test_corrections(*, update_golden: bool) -> None:
+    """Each is the one of the table."""
+    hold(Path(__file__).with_name("corrections.yaml"), "pods", correction_of, update=update_golden)
