@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import jsonpatch
-import pytest
 import yaml
 
 from tests.cli.conftest import Run
@@ -52,14 +51,6 @@ def test_patch(run: Run, tmp_path: Path) -> None:
     written = yaml.safe_load(POD.replace("3e3", "3000").replace("yes", "'yes'"))
     written["spec"]["containers"][0]["args"] = ["y", "1e3", "0o17", "yes", "plain"]
     assert jsonpatch.apply_patch(written, json.loads(first)) == stored
-
-
-def test_diff_is_coloured_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless NO_COLOR is set."""
-    result = run("mutate", "-f", "-", "-o", "diff", stdin=POD, color=True)
-    assert "\x1b[32m+  schedulerName: hami-scheduler\x1b[0m" in result.stdout
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b" not in run("mutate", "-f", "-", "-o", "diff", stdin=POD, color=True).stdout
 
 
 def test_as_a_process() -> None:

@@ -76,13 +76,3 @@ def test_the_own_namespace(run: Run) -> None:
         webhook = configurations(run, *arguments)[0]["webhooks"][0]
         names = webhook["namespaceSelector"]["matchExpressions"][1]["values"]
         assert sorted({*own, "kube-node-lease", "kube-system"}) == names
-
-
-def test_settings(run: Run, tmp_path: Path) -> None:
-    """Opt-in label and time-out are the settings'."""
-    settings = tmp_path / "settings.yaml"
-    settings.write_text("optInLabel: team.example/gpu\ntimeoutSeconds: 9\n")
-    result = run("registration", "--service", "gpu/webhook", "--settings", str(settings))
-    webhook = next(yaml.safe_load_all(result.stdout))["webhooks"][0]
-    assert webhook["timeoutSeconds"] == 9
-    assert webhook["namespaceSelector"]["matchExpressions"][0]["key"] == "team.example/gpu"

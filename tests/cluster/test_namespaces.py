@@ -15,20 +15,10 @@ from webhook.cluster.client import Answer, StatusError, UnreachableError, Unread
 from webhook.cluster.namespaces import FETCH_SECONDS, Namespaces
 
 from .fake_api import FakeApi
-from .things import refusal
+from .things import Clock, refusal
 
 ALL = "/api/v1/namespaces"
 LABELS = {"kubernetes.io/metadata.name": "team", "vgpu-webhook.io/inject": "enabled", "acme.example/gpu": "on"}
-
-
-class Clock:
-    """A clock that stands."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Single(FakeApi):

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,8 +14,7 @@ from benchmarks.calls import count_calls
 from tests.cluster.config_maps import LABELS, WITHOUT_SETTINGS, abouts, mapping, outcome, rejections, settings, vendor
 from tests.depth import costly
 from tests.mapping.test_mistakes import KNOWN
-from tests.naming import naming
-from tests.yaml_text import dump_table, load_yaml
+from tests.yaml_text import hold
 from webhook.cluster.policy import documents
 from webhook.cluster.policy.choose import PolicyOutcome, judge_document
 from webhook.cluster.policy.documents import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap, DocumentCache
@@ -68,28 +68,20 @@ def config_map(name: str, created: int = 0, text: str | None = None, **parts: st
 
 
 def test_what_is_in_force(*, update_golden: bool) -> None:
-    """Step by step, as `policies.yaml` has it; each step begins with the last good documents of the one before.
+    """Step by step, as `policies.yaml` has it; each step begins with the last good documents of the one before."""
+    last: dict[str, PolicyOutcome] = {}
 
-    Maps and settings of a rule are those of each of its steps.
-    """
-    rules = load_yaml(TABLE.read_text())
-    for rule in rules:
-        found: PolicyOutcome | None = None
-        for step in rule["steps"]:
-            before = None if step.get("first") else found
-            maps = [
-                config_map(name, **parts) for name, parts in {**rule.get("maps", {}), **step.get("maps", {})}.items()
-            ]
-            if "settings" in {**rule, **step}:
-                text = {**rule, **step}["settings"]
-                maps.append(ConfigMap(SETTINGS_NAME, {"x": ""}, {}) if text is None else settings(text))
-            found = outcome(*maps, last_good=before.accepted if before else None)
-            with naming(f"{rule['rule']}: {step}"):
-                told = KNOWN.sub("known are …)", told_of(found, before))
-                assert update_golden or told == step["told"]
-                step["told"] = told
-    if update_golden:
-        TABLE.write_text(dump_table(rules))
+    def told(step: dict[str, Any]) -> str:
+        before = None if step.get("first") else last.get(step["rule"])
+        given = {**step.get("beside", {}), **step.get("maps", {})}
+        maps = [config_map(name, **parts) for name, parts in given.items()]
+        if "settings" in step:
+            text = step["settings"]
+            maps.append(ConfigMap(SETTINGS_NAME, {"x": ""}, {}) if text is None else settings(text))
+        found = last[step["rule"]] = outcome(*maps, last_good=before.accepted if before else None)
+        return KNOWN.sub("known are …)", told_of(found, before))
+
+    hold(TABLE, "steps", told, update=update_golden)
 
 
 def test_without_config_maps() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.keeping import CONFIGURATION, Keeping
+from tests.cluster.things import Clock
 from tests.waiting import alongside, turns, until
 from tests.yaml_text import hold
 from webhook.cluster.client import Answer, UnreachableError
@@ -40,16 +41,6 @@ IGNORE = {"webhooks 0 failurePolicy": "Ignore"}
 """What a hand does: an outage holds nobody back."""
 SELECTOR = "webhooks 0 namespaceSelector matchExpressions 3"
 """A term behind ours."""
-
-
-class Clock:
-    """Seconds that a test lets pass."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Replica:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tests.cluster.keeping import Keeping
-from tests.cluster.test_reconciler import IGNORE, SITE, Clock, Replica, bundled, bundles, pem
+from tests.cluster.test_reconciler import IGNORE, SITE, Replica, bundled, bundles, pem
+from tests.cluster.things import Clock
 from webhook.cluster.registration.writer import QUIET, RegistrationMatter
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.keeping import Keeping
-from tests.cluster.test_reconciler import Clock
+from tests.cluster.things import Clock
 from webhook.cluster.registration.names import names_set
 from webhook.cluster.registration.stored import Pass, Severity, differences, read_stored
 from webhook.cluster.registration.wanted import (

@@ -38,3 +38,13 @@ def status(code: int, reason: str, message: str = "no") -> dict[str, Any]:
 def refusal(code: int, reason: str, retry_after: float | None = None) -> Answer:
     """An answer that says no."""
     return Answer(code, json.dumps(status(code, reason)).encode(), retry_after)
+
+
+class Clock:
+    """Seconds that a test lets pass."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now

@@ -1,5 +1,6 @@
 """Every status that the server can answer with, and when."""
 
+import base64
 import json
 from dataclasses import replace
 from typing import Any
@@ -132,14 +133,21 @@ async def test_what_is_no_http(data: bytes) -> None:
     ],
 )
 async def test_review_is_answered(data: bytes) -> None:
-    """A review gets an answer with its uid, and the connection stays."""
+    """A review gets an answer with its uid, patch, warnings and audit annotations, and the connection stays."""
     async with serving() as server:
         answer = await call(server, data)
     assert answer.status == 200
     assert not answer.closes
-    assert answer.json["response"]["uid"] == UID
-    assert answer.json["response"]["patchType"] == "JSONPatch"
-    assert answer.json["response"]["warnings"] == ["VGW101: filled"]
+    response = answer.json["response"]
+    patch = json.loads(base64.b64decode(response.pop("patch")))
+    assert patch == [{"op": "add", "path": "/metadata/labels", "value": {"user": "alice"}}]
+    assert response == {
+        "uid": UID,
+        "allowed": True,
+        "patchType": "JSONPatch",
+        "warnings": ["VGW101: filled"],
+        "auditAnnotations": {"reason": "changed"},
+    }
 
 
 async def test_denial_is_an_answer() -> None:
