@@ -108,7 +108,8 @@ def told_of(case: Json) -> str:
     if decision.denial is not None and not decision.allowed:
         return "\n".join([line("denied", decision.denial), *findings])
     stored = apply_strictly(pod, decision.patch)
-    assert decided(stored, in_force, context).patch == ()
+    again = decided(stored, in_force, context)
+    assert (again.allowed, again.patch) == (True, ())
     shown = part(stored, decision, case["show"]) if case.get("show") else decision.reason.code
     return "\n".join([shown if isinstance(shown, str) else json.dumps(shown), *findings])
 

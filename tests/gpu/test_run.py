@@ -1,4 +1,4 @@
-"""The script for a real GPU, on libraries that stand in for one: it passes with one that limits, and only with that."""
+"""The run on a real GPU, as far as none is needed: what it takes for promised is written, and the page shows the last."""
 
 import json
 from pathlib import Path
