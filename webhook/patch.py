@@ -51,30 +51,21 @@ def escape(key: str) -> str:
 
 
 class Slot(msgspec.Struct, eq=False, dict=True):
-    """A container, its place in the pod, and what becomes of it.
-
-    Attributes:
-        position: its index in the list of its kind.
-        path: its JSON pointer.
-        resources: numbers for limits and requests, where a quantity of the same value keeps its spelling; None removes.
-        claims, env_added, mounts_added: entries to add.
-        sent: the decoded lists of the container, by field.
-        edits: what becomes of their entries.
-        removed: what goes of that which the kubelet puts at paths.
-    """
+    """A container, its place in the pod, and what becomes of it."""
 
     kind: Literal["initContainers", "containers"]
-    position: int
+    position: int  # its index in the list of its kind
     container: Container
     name: str
-    path: str
+    path: str  # its JSON pointer
+    # numbers for limits and requests, where a quantity of the same value keeps its spelling; None removes
     resources: dict[str, Number | None] = {}
-    claims: list[Entry] = []
+    claims: list[Entry] = []  # entries to add
     env_added: list[Entry] = []
     mounts_added: list[Entry] = []
-    sent: dict[Listed, list[Any]] = {}
-    edits: dict[Listed, Edits] = {}
-    removed: list[Placed] = []
+    sent: dict[Listed, list[Any]] = {}  # the decoded lists of the container, by field
+    edits: dict[Listed, Edits] = {}  # what becomes of their entries
+    removed: list[Placed] = []  # what goes of that which the kubelet puts at paths
 
     @cached_property
     def env(self) -> list[EnvVar]:
@@ -190,12 +181,13 @@ def write_map(
         if after:
             operations.append({"op": "add", "path": path, "value": after})
         return
-    operations.extend({"op": "remove", "path": f"{path}/{escape(key)}"} for key in before if key not in after)
+    if before == after:
+        return
+    operations.extend([{"op": "remove", "path": f"{path}/{escape(key)}"} for key in before if key not in after])
     for key, value in after.items():
-        if key not in before:
-            operations.append({"op": "add", "path": f"{path}/{escape(key)}", "value": value})
-        elif before[key] != value:
-            operations.append({"op": "replace", "path": f"{path}/{escape(key)}", "value": value})
+        if key not in before or before[key] != value:
+            op = "replace" if key in before else "add"
+            operations.append({"op": op, "path": f"{path}/{escape(key)}", "value": value})
 
 
 def change(sent: Sequence[Any], edits: Edits, changed: Mapping[int, Sequence[Any]]) -> list[Any]:

@@ -385,6 +385,11 @@ def entries(raw: msgspec.Raw, decoder: ListDecoder[T]) -> list[T]:
     return [] if raw is ABSENT else decoder.decode(raw) or []
 
 
+def refers(reference: ConfigMapReference | None, prefixes: tuple[str, ...]) -> bool:
+    """Return whether a reference is to a ConfigMap whose name has one of these beginnings."""
+    return reference is not None and reference.name.startswith(prefixes)
+
+
 def value_source(entry: EnvVar) -> tuple[str, str] | None:
     """Return the kind of a variable's ``valueFrom``, and its name or path; None without exactly one valid source.
 
@@ -419,21 +424,13 @@ _SHOWN: Final[dict[PlacedBy, str]] = {
 
 
 class Placed(NamedTuple):
-    """What the kubelet puts at a path of a container.
+    """What the kubelet puts at a path of a container."""
 
-    Attributes:
-        field: by which field.
-        position: its index there, if that is a list.
-        written: the path in the pod.
-        path: the path, cleaned.
-        mount: the mount, if it is one.
-    """
-
-    field: PlacedBy
-    position: int
-    written: str
-    path: str
-    mount: VolumeMount | None = None
+    field: PlacedBy  # by which field
+    position: int  # its index there, if that is a list
+    written: str  # the path in the pod
+    path: str  # the path, cleaned
+    mount: VolumeMount | None = None  # the mount, if it is one
 
     @property
     def shown(self) -> str:

@@ -251,21 +251,13 @@ class ReasonGroup(enum.Enum):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """The meaning of a code.
+    """The meaning of a code."""
 
-    Attributes:
-        title: a few words, for tables and headings.
-        group: what a person does about it.
-        meaning: what happened, in a sentence.
-        remedy: what to do about it beyond what its group says.
-        example: a message that says what to do, where there is no remedy.
-    """
-
-    title: str
-    group: ReasonGroup
-    meaning: str
-    remedy: str = ""
-    example: str = ""
+    title: str  # a few words, for tables and headings
+    group: ReasonGroup  # what a person does about it
+    meaning: str  # what happened, in a sentence
+    remedy: str = ""  # what to do about it beyond what its group says
+    example: str = ""  # a message that says what to do, where there is no remedy
 
     @property
     def advice(self) -> str:

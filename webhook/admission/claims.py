@@ -13,10 +13,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-import msgspec
-
-from webhook.admission.decision import Plan
-from webhook.labels import CLAIM, STATUS
+from webhook.admission.decision import ContainerStatus, Plan, status_in
+from webhook.labels import CLAIM
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -234,42 +232,20 @@ class OwnClaim(NamedTuple):
         return len(self.requests) == 1 or claim.request in self.requests
 
 
-class _ContainerStatus(msgspec.Struct, frozen=True, rename={"claim_request": "claimRequest"}):
-    vendor: str = ""
-    target: str | None = None
-    written: dict[str, str] = {}
-    claim: str | None = None
-    claim_request: str = REQUEST
-
-
-class _Status(msgspec.Struct, frozen=True):
-    containers: dict[str, _ContainerStatus] = {}
-
-
-_status = msgspec.json.Decoder(_Status)
-
-
 def claims_in_status(metadata: Metadata, policy: Policy) -> dict[str, OwnClaim]:
     """Return the claims that the status of a pod describes, by the name of their template.
 
     Who forges a status gains nothing: what it describes is a request in the keys of a mapping, and the name is its hash.
     """
-    text = (metadata.annotations or {}).get(STATUS, "")
-    if '"claim"' not in text:
-        return {}
-    try:
-        containers = _status.decode(text).containers.values()
-    except (msgspec.DecodeError, RecursionError):
-        return {}
-    with_claims = (container for container in containers if container.claim is not None)
-    of_claims: dict[str, dict[str, _ContainerStatus]] = {}
-    for container in itertools.islice(with_claims, MAX_OWN):
-        of_claims.setdefault(f"{container.claim}", {}).setdefault(container.claim_request, container)
+    of_claims: dict[str, dict[str, ContainerStatus]] = {}
+    with_claims = [each for each in status_in(metadata).containers.values() if each.claim is not None]
+    for container in with_claims[:MAX_OWN]:
+        of_claims.setdefault(f"{container.claim}", {}).setdefault(container.claim_request or REQUEST, container)
     found = {name: _described(name, requests, policy) for name, requests in of_claims.items()}
     return {name: claim for name, claim in found.items() if claim is not None}
 
 
-def _described(name: str, containers: Mapping[str, _ContainerStatus], policy: Policy) -> OwnClaim | None:
+def _described(name: str, containers: Mapping[str, ContainerStatus], policy: Policy) -> OwnClaim | None:
     """The claim of a container for each of its requests; None if its template has another name, as after a change."""
     first = next(iter(containers.values()))
     vendor = policy.vendors.get(first.target or first.vendor)
@@ -286,7 +262,7 @@ def _described(name: str, containers: Mapping[str, _ContainerStatus], policy: Po
     return OwnClaim(vendor, requests, template) if template.name == name else None
 
 
-def _request_in(container: _ContainerStatus, vendor: Vendor, policy: Policy) -> DeviceRequest:
+def _request_in(container: ContainerStatus, vendor: Vendor, policy: Policy) -> DeviceRequest:
     """The request that the status of a container describes in a vendor's keys.
 
     Raises:

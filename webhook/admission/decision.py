@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from webhook.labels import GUARD, PREFIX, SHIM
+from webhook.labels import GUARD, PREFIX, SHIM, STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import DeliveryKind
 from webhook.mapping.model.vendor import Vendor
@@ -76,20 +76,13 @@ class Namespace:
 
 
 class Context(Struct, frozen=True):
-    """The circumstances of one decision.
-
-    Attributes:
-        namespace: the namespace of the pod.
-        pod_security_default: the Pod Security level of a namespace without an ``enforce`` label, unless the settings have one
-            (a cluster's own default is not visible to a webhook).
-        user: name of the user who creates the pod; schedulers may write the marks that they own.
-        image_volumes: whether the cluster serves image volumes, unless the settings say so.
-    """
+    """The circumstances of one decision."""
 
     namespace: Namespace
+    # of a namespace without an ``enforce`` label, unless the settings have one: a webhook does not see the cluster's default
     pod_security_default: PodSecurityLevel = "baseline"
-    user: str = ""
-    image_volumes: bool = True
+    user: str = ""  # who creates the pod; schedulers may write the marks that they own
+    image_volumes: bool = True  # whether the cluster serves image volumes, unless the settings say so
 
 
 Outcome: TypeAlias = Literal["patched", "untouched", "denied"]
@@ -100,30 +93,19 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     A decision is cached for all pods of a template, so patch and status are texts: as objects they take three times the
     memory.
-
-    Attributes:
-        allowed: whether the pod is created.
-        reason: the outcome: `Reason.CHANGED`, or why the pod was left unchanged or denied.
-        patch_json: the JSON Patch against the submitted object; empty when nothing changes.
-        warnings: warnings for the user, in order.
-        notes: findings for the status, the audit log and metrics only.
-        denial: why it was denied.
-        objects: the ResourceClaimTemplates that the changed pod names, to be in its namespace before it is scheduled.
-        status_json: the status annotation; empty for a pod without a GPU request.
-        audit: audit annotations: keys are qualified-name parts, values text.
-        vendors: the vendors whose keys the pod has, for metrics.
     """
 
-    allowed: bool
-    reason: Reason
-    patch_json: bytes = b""
-    warnings: tuple[Finding, ...] = ()
-    notes: tuple[Finding, ...] = ()
-    denial: Finding | None = None
+    allowed: bool  # whether the pod is created
+    reason: Reason  # the outcome: `Reason.CHANGED`, or why the pod was left unchanged or denied
+    patch_json: bytes = b""  # the JSON Patch against the submitted object; empty when nothing changes
+    warnings: tuple[Finding, ...] = ()  # warnings for the user, in order
+    notes: tuple[Finding, ...] = ()  # findings for the status, the audit log and metrics only
+    denial: Finding | None = None  # why it was denied
+    # the ResourceClaimTemplates that the changed pod names, to be in its namespace before it is scheduled
     objects: tuple[ClaimTemplate, ...] = ()
-    status_json: str = ""
-    audit: Mapping[str, str] = {}
-    vendors: tuple[str, ...] = ()
+    status_json: str = ""  # the status annotation; empty for a pod without a GPU request
+    audit: Mapping[str, str] = {}  # audit annotations: keys are qualified-name parts, values text
+    vendors: tuple[str, ...] = ()  # the vendors whose keys the pod has, for metrics
 
     @cached_property
     def series(self) -> tuple[Outcome, str, str]:
@@ -170,6 +152,44 @@ def reasons_of(findings: tuple[Finding, ...]) -> dict[str, str]:
     return {"reasons": ",".join(dict.fromkeys([finding.reason.code for finding in findings]))} if findings else {}
 
 
+class ContainerStatus(Struct, frozen=True, omit_defaults=True, rename={"claim_request": "claimRequest"}):
+    """What the status says of a container: what it requests, what that means, what was written for it, and as what."""
+
+    vendor: str = ""
+    keys: Mapping[str, str] = {}
+    request: Mapping[str, Any] = {}  # by dimension
+    allocation: Mapping[str, Any] = {}  # if it differs from the request
+    defaults: Mapping[str, str] = {}  # the origin of each dimension's
+    target: str | None = None
+    written: Mapping[str, str] = {}
+    shim: str | None = None
+    notes: Sequence[str] = ()
+    claim: str | None = None  # the name of its template
+    claim_request: str | None = None  # its request of several in it
+
+
+class Status(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The status of a pod, as its annotation has it."""
+
+    policy: str = ""
+    containers: Mapping[str, ContainerStatus]
+    scheduler: str | None = None
+    hidden: Sequence[str] = ()  # the containers in which this webhook has hidden devices
+
+
+_status: Final = msgspec.json.Decoder(Status)
+_NO_STATUS: Final = Status(containers={})
+
+
+def status_in(metadata: Metadata) -> Status:
+    """Return the status that a pod has; an empty one if it has none, or what this webhook does not write."""
+    text = (metadata.annotations or {}).get(STATUS)
+    try:
+        return _NO_STATUS if text is None else _status.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return _NO_STATUS
+
+
 MAX_FACTS: Final = 16 * 1024
 """The most bytes of facts that are remembered. Honest pods have less; without a bound, a few others could fill the memory."""
 
@@ -189,18 +209,13 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Facts(Struct, frozen=True):
-    """The facts of a review.
+    """The facts of a review."""
 
-    Attributes:
-        pod: the pod with what can matter: of labels, annotations and the node selector the keys that the policy reads, of
-            resources the names with a domain, of lists that nothing reads only that they are there.
-        context: likewise: the keys of the webhook, and the Pod Security level, of a namespace without a name.
-        key: all facts as bytes, equal for equal decisions; None if they are too long to be remembered.
-    """
-
+    # the pod with what can matter: of labels, annotations and the node selector the keys that the policy reads, of
+    # resources the names with a domain, of lists that nothing reads only that they are there
     pod: Pod
-    context: Context
-    key: bytes | None
+    context: Context  # likewise: the keys of the webhook, and the Pod Security level, of a namespace without a name
+    key: bytes | None  # all facts as bytes, equal for equal decisions; None if they are too long to be remembered
 
 
 def facts_of(pod: Pod, context: Context, policy: Policy, *, every: bool = False) -> Facts | None:
@@ -344,29 +359,17 @@ def size_of(decision: Decision) -> int:
 
 
 class Allocation(Struct, frozen=True):
-    """The allocation of one container.
-
-    Attributes:
-        slot: the container.
-        source: the vendor whose keys request it.
-        owner: the vendor that owns the written keys; another than the target if the target is inactive.
-        vendor: the vendor under which it will run (the target).
-        request: the settled request as the target's keys express it.
-        form: the name of the target's form that those keys take.
-        copy: the vendor in whose keys the same request is repeated, and kept.
-        moved: keys of the source are removed; not in a second pass, which finds those of the target.
-        share: it is less than whole devices, so that the shim applies, and what guards a limit.
-    """
+    """The allocation of one container."""
 
     slot: Slot
-    source: Vendor
-    owner: Vendor
-    vendor: Vendor
-    request: Request
-    form: str | None
-    copy: Vendor | None
-    moved: bool
-    share: bool
+    source: Vendor  # the vendor whose keys request it
+    owner: Vendor  # the vendor that owns the written keys; another than the target if the target is inactive
+    vendor: Vendor  # the vendor under which it will run (the target)
+    request: Request  # the settled request as the target's keys express it
+    form: str | None  # the name of the target's form that those keys take
+    copy: Vendor | None  # the vendor in whose keys the same request is repeated, and kept
+    moved: bool  # keys of the source are removed; not in a second pass, which finds those of the target
+    share: bool  # it is less than whole devices, so that the shim applies, and what guards a limit
 
     @property
     def vendors(self) -> tuple[Vendor, ...]:
@@ -383,59 +386,38 @@ MAX_DENIALS: Final = 8
 
 
 class Plan(Struct, eq=False, dict=True):
-    """One pod during its admission: what was sent, what becomes of it, and the results of the steps so far.
-
-    Attributes:
-        pod: what was sent.
-        slots: every container that can hold resources.
-        claims: what containers claim, by their paths, without those that claim nothing.
-        allocations: the allocation of each requesting container, init containers first.
-        left_alone: containers with resources of a vendor, but without an allocation: a count of 0, names that cannot be
-            read as a single request, or a form with `leave`. The guard treats them like containers with whole devices, and
-            those with True, which a plain device plugin gives less, like shares; those with None request nothing.
-        findings: warnings for the user, in order.
-        denials: why it is denied, as far as the steps got.
-        labels, annotations, node_selector: as they will be.
-        fields: other fields of the spec by name (``schedulerName``): a value to set, or None to remove a present one.
-        volumes: those that the pod was sent with.
-        volume_edits: what becomes of them.
-        volumes_added, tolerations_added, claims_added: entries to add.
-        installers: init containers to put before those of the pod.
-        templates: by the path of a container, the template of its claim.
-        requests: by the path of a container, its request of several in its claim.
-        deliveries: how the shim reaches each container that gets one, by container name; for the status.
-        hidden: the containers in which devices are hidden by us, for the status.
-        stripped: variables that the guard has removed so far.
-        paths: characters of the search and preload paths that the shim has looked at so far.
-        covered: containers with a guarded mount that their shim has to account for.
-    """
+    """One pod during its admission: what was sent, what becomes of it, and the results of the steps so far."""
 
     pod: Pod
     context: Context
     policy: Policy
-    slots: tuple[Slot, ...]
-    claims: Mapping[str, tuple[str, ...]] = {}
-    allocations: tuple[Allocation, ...] = ()
+    slots: tuple[Slot, ...]  # every container that can hold resources
+    claims: Mapping[str, tuple[str, ...]] = {}  # what containers claim, by their paths, if they claim something
+    allocations: tuple[Allocation, ...] = ()  # the allocation of each requesting container, init containers first
+    # containers with resources of a vendor, but without an allocation: a count of 0, names that cannot be read as a single
+    # request, or a form with `leave`. The guard treats them like containers with whole devices, and those with True, which
+    # a plain device plugin gives less, like shares; those with None request nothing.
     left_alone: Unsettled = ()
-    findings: list[Finding] = []
-    denials: list[Finding] = []
-    labels: dict[str, str] = {}
+    findings: list[Finding] = []  # warnings for the user, in order
+    denials: list[Finding] = []  # why it is denied, as far as the steps got
+    labels: dict[str, str] = {}  # as they will be, like the two that follow
     annotations: dict[str, str] = {}
     node_selector: dict[str, str] = {}
+    # other fields of the spec by name (``schedulerName``): a value to set, or None to remove a present one
     fields: dict[str, Any] = {}
-    volumes: list[Volume] = []
-    volume_edits: Edits = {}
+    volumes: list[Volume] = []  # those that the pod was sent with
+    volume_edits: Edits = {}  # what becomes of them
     volumes_added: list[Entry] = []
     tolerations_added: list[Entry] = []
     claims_added: list[Entry] = []
-    installers: list[Entry] = []
-    templates: dict[str, ClaimTemplate] = {}
-    requests: dict[str, str] = {}
-    deliveries: dict[str, str] = {}
-    hidden: list[str] = []
-    stripped: int = 0
-    paths: int = 0
-    covered: list[Slot] = []
+    installers: list[Entry] = []  # init containers to put before those of the pod
+    templates: dict[str, ClaimTemplate] = {}  # by the path of a container, the template of its claim
+    requests: dict[str, str] = {}  # by the path of a container, its request of several in its claim
+    deliveries: dict[str, str] = {}  # for the status: by the name of a container, how the shim reaches it
+    hidden: list[str] = []  # for the status: the containers in which devices are hidden by us
+    stripped: int = 0  # variables that the guard has removed so far
+    paths: int = 0  # characters of the search and preload paths that the shim has looked at so far
+    covered: list[Slot] = []  # containers with a guarded mount that their shim has to account for
 
     def __post_init__(self) -> None:
         metadata = self.pod.metadata

@@ -1,6 +1,6 @@
 """One pod → one decision: the sequence of steps, and what a changed pod says of itself: the status, and a summary of it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -10,11 +10,13 @@ from webhook import labels
 from webhook.admission.claims import check_claims, check_keys, nothing_requested, write_claims
 from webhook.admission.decision import (
     Allocation,
+    ContainerStatus,
     Context,
     Decision,
     Facts,
     Namespace,
     Plan,
+    Status,
     Unsettled,
     denied,
     facts_of,
@@ -36,7 +38,7 @@ from webhook.patch import Slot
 from webhook.pod import Pod
 from webhook.reasons import Denied, Finding, Reason, ReasonKind
 from webhook.request import DIMENSIONS, Request, amount_text, exact_text
-from webhook.text import shown
+from webhook.text import shorten, shown
 
 MAX_AUDITED: Final = 16 * 1024
 """The most characters of a status in the audit log: container names are not validated before admission."""
@@ -57,20 +59,15 @@ _NOTHING_REQUESTED: Final = untouched(Reason.NO_GPU_KEYS)
 
 @dataclass(slots=True)
 class Steps:
-    """The results of the steps after eligibility, as far as they went: explanations read them.
+    """The results of the steps after eligibility, as far as they went: explanations read them."""
 
-    Attributes:
-        survey: the keys of the pod.
-        resolution: None if the pod requests nothing, or is denied before that.
-        plan: None as well if nothing has to be done; for a denied pod, as far as it was applied.
-    """
-
-    survey: Survey = NOTHING_FOUND
-    resolution: PodResult | None = None
-    plan: Plan | None = None
+    survey: Survey = NOTHING_FOUND  # the keys of the pod
+    resolution: PodResult | None = None  # None if the pod requests nothing, or is denied before that
+    plan: Plan | None = None  # None as well if nothing has to be done; for a denied pod, as far as it was applied
+    enforced: Decision | None = None  # the decision where the namespace enforces; None if no step was needed
 
 
-def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
+def decide(pod: Pod, context: Context, policy: Policy, steps: Steps | None = None) -> Decision:
     """Decide on a pod that is being created.
 
     Pure: the same arguments give the same decision, on every replica and offline.
@@ -79,25 +76,27 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
         pod: the submitted pod.
         context: its namespace and its creator.
         policy: the vendors and settings in force.
+        steps: what the results are written into; then each step is taken, also if the decision is remembered.
     """
     skipped = skip_reason(pod, context, policy)
     if skipped is not None:
         return untouched(skipped)
-    decision = by_size(pod, policy)
-    if decision is not None:
-        return in_mode(decision, pod, context)
-    facts = facts_of(pod, context, policy)
-    if facts is None:
-        return _NOTHING_REQUESTED
-    decision = policy.memo.get(facts.key)
+    decision = _by_size(pod, policy)
     if decision is None:
-        decision = take_steps(facts, policy)
-        if facts.key is not None and policy.memo.met(facts.key):
-            decision = remember(facts.key, decision, policy)
+        facts = facts_of(pod, context, policy)
+        if facts is None:
+            return _NOTHING_REQUESTED
+        decision = None if steps else policy.memo.get(facts.key)
+        if decision is None:
+            decision = _take_steps(facts, policy, steps or Steps())
+            if facts.key is not None and policy.memo.met(facts.key):
+                decision = remember(facts.key, decision, policy)
+    if steps:
+        steps.enforced = decision
     return in_mode(decision, pod, context)
 
 
-def by_size(pod: Pod, policy: Policy) -> Decision | None:
+def _by_size(pod: Pod, policy: Policy) -> Decision | None:
     """The decision on a pod that is too large for further steps, or for a status; None for all others."""
     excess = overfull(pod)
     if excess is not None:
@@ -106,9 +105,9 @@ def by_size(pod: Pod, policy: Policy) -> Decision | None:
     return None if excess is None else beyond(excess, pod, policy)
 
 
-def take_steps(facts: Facts, policy: Policy, steps: Steps | None = None) -> Decision:
+def _take_steps(facts: Facts, policy: Policy, steps: Steps) -> Decision:
     """Take the steps after eligibility; the decision where the namespace enforces."""
-    pod, steps = facts.pod, steps or Steps()
+    pod = facts.pod
     excess = exceeded(pod, few=facts.key is not None)
     if excess is not None:
         return beyond(excess, pod, policy) or denied(excess)
@@ -320,9 +319,9 @@ def _most_done(settled: Sequence[Settled]) -> Literal["translated", "filled", "c
     return "completed" if settled else "hidden"
 
 
-def _summary_of(status: Mapping[str, Any], plan: Plan) -> str:
+def _summary_of(status: Status, plan: Plan) -> str:
     """Return what became of a pod, by its status: a line for each requesting container, and one for what concerns the pod."""
-    lines = [_line(name, container) for name, container in status["containers"].items()]
+    lines = [_line(name, container) for name, container in status.containers.items()]
     if len(lines) > MAX_LINES:
         lines[MAX_LINES:] = [f"and {len(lines) - MAX_LINES} more containers"]
     if plan.hidden:
@@ -331,79 +330,58 @@ def _summary_of(status: Mapping[str, Any], plan: Plan) -> str:
         lines.append(f"devices hidden from: {', '.join(names)}{more}")
     if plan.stripped:
         lines.append(f"removed by the guard: {plan.stripped}")
-    if "scheduler" in status:
-        lines.append(f"scheduler: {status['scheduler']}")
+    if status.scheduler:
+        lines.append(f"scheduler: {status.scheduler}")
     return "\n".join(lines)
 
 
-def _line(name: str, container: Mapping[str, Any]) -> str:
-    request = container["allocation"] if "allocation" in container else container["request"]
-    defaults = container.get("defaults", ())
+def _line(name: str, container: ContainerStatus) -> str:
+    request = container.allocation or container.request
     devices, memory, cores = request["devices"], request["memory"], request["cores"]
     many, each = ("device", "") if devices == 1 else ("devices", " each")
-    counted, sized, parted = [_BY_DEFAULT if dimension in defaults else "" for dimension in DIMENSIONS]
+    counted, sized, parted = [_BY_DEFAULT if dimension in container.defaults else "" for dimension in DIMENSIONS]
     if memory == cores == "100%":
         amounts = f"{devices} whole {many}{counted}"
     else:
         amounts = f"{devices} {many}{counted}, memory {memory}{each}{sized}, cores {cores}{parted}"
-    source = f", translated from {container['vendor']}" if "target" in container else ""
-    claim = f", claim of {container['claim']}" if "claim" in container else ""
-    claim += f", its request {container['claimRequest']}" if "claimRequest" in container else ""
-    return f"{name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + '…'}: {amounts}{source}{claim}"
+    source = f", translated from {container.vendor}" if container.target else ""
+    claim = f", claim of {container.claim}" if container.claim else ""
+    claim += f", its request {container.claim_request}" if container.claim_request else ""
+    return f"{shorten(name, MAX_NAME)}: {amounts}{source}{claim}"
 
 
-def _status_of(plan: Plan, resolution: PodResult, noted: Iterable[Finding]) -> dict[str, Any]:
-    """Return the status of a pod: what was requested, its meaning, the defaults that applied, and what was written.
-
-    Plain data with a stable order of keys.
-    """
+def _status_of(plan: Plan, resolution: PodResult, noted: Iterable[Finding]) -> Status:
+    """Return the status of a pod: what was requested, its meaning, the defaults that applied, and what was written."""
     notes: dict[str | None, list[str]] = {}
     for finding in noted:
         notes.setdefault(finding.container, []).append(f"{finding.reason.code}: {finding.message}")
-    containers: dict[str, Any] = {}
-    for settled in resolution.settled:
-        name = settled.requested.name
-        containers[name] = _container(settled, plan.deliveries.get(name), notes.get(name))
-        if settled.claim:
-            path = plan.slots[settled.requested.position].path
-            containers[name]["claim"] = plan.templates[path].name
-            if path in plan.requests:
-                containers[name]["claimRequest"] = plan.requests[path]
-    status: dict[str, Any] = {"policy": plan.policy.digest, "containers": containers}
-    if "schedulerName" in plan.fields:
-        status["scheduler"] = plan.fields["schedulerName"]
-    if plan.hidden:
-        status["hidden"] = plan.hidden
-    return status
-
-
-def _amounts(request: Request) -> dict[str, Any]:
-    return {
-        "devices": request.devices,
-        "memory": amount_text(request.memory),
-        "cores": amount_text(request.cores),
+    containers = {
+        each.requested.name: _container(plan, each, notes.get(each.requested.name, ())) for each in resolution.settled
     }
+    scheduler = plan.fields.get("schedulerName")
+    return Status(policy=plan.policy.digest, containers=containers, scheduler=scheduler, hidden=tuple(plan.hidden))
 
 
-def _container(settled: Settled, delivery: str | None, notes: list[str] | None) -> dict[str, Any]:
-    status: dict[str, Any] = {
-        "vendor": settled.requested.vendor.name,
-        "keys": {entry.key: entry.text for entry in settled.requested.all_key_values.values()},
-        "request": _amounts(settled.reading.request),
-    }
-    if settled.request != settled.reading.request:
-        status["allocation"] = _amounts(settled.request)
-    if settled.reading.filled:
-        status["defaults"] = {dimension: default.origin for dimension, default in settled.reading.filled.items()}
-    if settled.translated:
-        status["target"] = settled.target.name
+def _container(plan: Plan, settled: Settled, notes: Sequence[str]) -> ContainerStatus:
+    requested, reading, request = settled.requested, settled.reading, settled.request
+    path = plan.slots[requested.position].path
     written = {name: exact_text(number) for name, number in settled.resources.items() if number is not None}
     written |= {key: text for _, key, text in settled.keys}
     written |= {entry.key: entry.text for entry in settled.claim.values()}
-    if written:
-        status["written"] = written
-    if delivery:
-        status["shim"] = delivery
-    if notes:
-        status["notes"] = notes
-    return status
+    return ContainerStatus(
+        vendor=requested.vendor.name,
+        keys={entry.key: entry.text for entry in requested.all_key_values.values()},
+        request=_amounts(reading.request),
+        allocation={} if request == reading.request else _amounts(request),
+        defaults={dimension: default.origin for dimension, default in reading.filled.items()},
+        target=settled.target.name if settled.translated else None,
+        written=written,
+        shim=plan.deliveries.get(requested.name),
+        notes=notes,
+        claim=plan.templates[path].name if settled.claim else None,
+        claim_request=plan.requests.get(path),
+    )
+
+
+def _amounts(request: Request) -> dict[str, Any]:
+    return {"devices": request.devices, "memory": amount_text(request.memory), "cores": amount_text(request.cores)}

@@ -9,14 +9,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from webhook.admission.advice import or_whole
 from webhook.admission.claims import counts
-from webhook.admission.decision import Allocation, Plan
+from webhook.admission.decision import Allocation, Plan, status_in
 from webhook.admission.overrides import Overrides, sized_request, target_of
-from webhook.labels import GUARD, STATUS
+from webhook.labels import GUARD
 from webhook.mapping.model.compiling import spelled
 from webhook.mapping.model.guard import KEPT_PLACES, Guard, GuardPlace, ValueSource
 from webhook.mapping.model.keys import Key
@@ -26,16 +25,15 @@ from webhook.mapping.notation import NameSet
 from webhook.patch import Slot
 from webhook.pod import (
     ABSENT,
-    EnvFrom,
     EnvVar,
     Placed,
-    Pod,
     SecurityContext,
     Volume,
     VolumeMount,
     capabilities_added,
     clean_path,
     present,
+    refers,
     value_source,
 )
 from webhook.reasons import Denied, Finding, Reason, deny
@@ -134,23 +132,19 @@ def _guard_others(plan: Plan) -> None:
 
 def _strip_owned(plan: Plan) -> None:
     """Remove the marks of every concerned vendor's scheduler, unless such a scheduler creates the pod."""
-    metadata = plan.pod.metadata
-    if not (metadata.annotations or metadata.labels):
-        return
+    metadata, marks = plan.pod.metadata, plan.policy.marks
     vendors = {vendor.name: vendor for allocation in plan.allocations for vendor in allocation.vendors}.values()
-    of_all = plan.policy.marks
-    for what, texts, marks in (
-        ("annotation", plan.annotations, of_all.annotations.among(metadata.annotations or ())),
-        ("label", plan.labels, of_all.labels.among(metadata.labels or ())),
-    ):
-        if len(marks) > MAX_MARKS:
-            message = f"{len(marks)} {what}s belong to schedulers: remove them from the manifest"
-            raise deny(Reason.TOO_MANY, message, field=f"metadata.{what}s")
-        _strip(plan, what, texts, marks, vendors)
+    if metadata.annotations:
+        _strip(plan, "annotation", plan.annotations, marks.annotations.among(metadata.annotations), vendors)
+    if metadata.labels:
+        _strip(plan, "label", plan.labels, marks.labels.among(metadata.labels), vendors)
 
 
-def _strip(plan: Plan, what: str, texts: dict[str, str], marks: Iterable[str], vendors: Iterable[Vendor]) -> None:
+def _strip(plan: Plan, what: str, texts: dict[str, str], marks: Sequence[str], vendors: Iterable[Vendor]) -> None:
     """Remove the marks that belong to one of these vendors among annotations or labels."""
+    if len(marks) > MAX_MARKS:
+        message = f"{len(marks)} {what}s belong to schedulers: remove them from the manifest"
+        raise deny(Reason.TOO_MANY, message, field=f"metadata.{what}s")
     for key in marks:
         owners = [each for each in vendors if key in getattr(each.owned, f"{what}s")]
         if owners and not any(plan.context.user in vendor.owned_by for vendor in owners):
@@ -229,31 +223,18 @@ def _guard_host_paths(plan: Plan, allocation: Allocation) -> None:
 
 
 class _Caught(NamedTuple):
-    """What a rule catches.
+    """What a rule catches."""
 
-    Attributes:
-        shown: how messages call it.
-        field: where it stands.
-        value: its value; None if that is not known.
-        vendor: whose rule it is.
-        share: whether a share is guarded, and no whole devices.
-        container: its container.
-        remedy: what to do; by default, to remove it or to write a value that the rule lets through.
-        limit: the value that the shim writes.
-        requested: whether the container requests devices, so that a value which hides them is no remedy.
-        other: whether another container has the share.
-    """
-
-    shown: str
-    field: str
-    value: str | None
-    vendor: Vendor
-    share: bool
-    container: str | None = None
-    remedy: str = ""
-    limit: str | None = None
-    requested: bool = False
-    other: bool = False
+    shown: str  # how messages call it
+    field: str  # where it stands
+    value: str | None  # its value; None if that is not known
+    vendor: Vendor  # whose rule it is
+    share: bool  # whether a share is guarded, and no whole devices
+    container: str | None = None  # its container
+    remedy: str = ""  # what to do; by default, to remove it or to write a value that the rule lets through
+    limit: str | None = None  # the value that the shim writes
+    requested: bool = False  # whether the container requests devices, so that a value which hides them is no remedy
+    other: bool = False  # whether another container has the share
 
 
 def _removes(plan: Plan, rule: Guard | None, caught: _Caught) -> bool:
@@ -288,24 +269,15 @@ def _report_env_from(plan: Plan, allocation: Allocation) -> None:
     """Report that guarded variables may come from where the webhook cannot look."""
     guard, slot = allocation.vendor.guard, allocation.slot
     names = guard.unseen if allocation.share else guard.unseen[: guard.unseen_beside_whole]
-    own = _prefixes(plan)
-    if not names or all(_by_vendor(each, own) for each in slot.env_from) or plan.chosen(GUARD) == "allow":
+    texts = plan.pod.metadata.annotations or {}
+    # What a vendor's own webhook refers to is not the user's.
+    own = tuple(f"{texts[key]}-" for key in plan.policy.references.intersection(texts) if texts[key])
+    if not names or all(refers(each.config_map_ref, own) for each in slot.env_from) or plan.chosen(GUARD) == "allow":
         return
     more = len(names) - MOST_NAMED
     shown = ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     message = f"envFrom may set {shown}, unseen: take single keys of it in env instead"
     plan.findings.append(Finding(Reason.GUARD_BLIND, message, slot.name, "envFrom"))
-
-
-def _prefixes(plan: Plan) -> tuple[str, ...]:
-    """How the names of ConfigMaps begin to which a vendor's own webhook refers."""
-    texts = plan.pod.metadata.annotations or {}
-    return tuple(f"{texts[key]}-" for key in plan.policy.references.intersection(texts) if texts[key])
-
-
-def _by_vendor(source: EnvFrom, prefixes: tuple[str, ...]) -> bool:
-    """Whether a source of variables is one that a vendor's own webhook refers to, and not the user's."""
-    return source.config_map_ref is not None and source.config_map_ref.name.startswith(prefixes)
 
 
 def _guard_mounts(plan: Plan, slot: Slot, vendor: Vendor, *, share: bool) -> None:
@@ -475,19 +447,12 @@ def _denial(caught: _Caught, rule: Guard) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Hiding:
-    """What hides the devices of a policy, and what requests them.
+    """What hides the devices of a policy, and what requests them."""
 
-    Attributes:
-        variables: the variables, each with the value that hides.
-        resources: the resource names by which a container requests some, in whatever keys.
-        idle: those of them that give none by themselves, whatever their number: a priority.
-        keys: the labels and annotations by which a pod requests some.
-    """
-
-    variables: Mapping[str, str]
-    resources: NameSet
-    idle: NameSet
-    keys: NameSet
+    variables: Mapping[str, str]  # the variables, each with the value that hides
+    resources: NameSet  # the resource names by which a container requests some, in whatever keys
+    idle: NameSet  # those of them that give none by themselves, whatever their number: a priority
+    keys: NameSet  # the labels and annotations by which a pod requests some
 
 
 def hiding_of(policy: Policy) -> Hiding | None:
@@ -505,13 +470,16 @@ def show_devices(plan: Plan) -> None:
 
     Runs before the guard, which reports what others have written.
     """
-    hiding, before = hiding_of(plan.policy), _hidden_before(plan.pod)
+    hiding, before = hiding_of(plan.policy), {*status_in(plan.pod.metadata).hidden}
     if hiding is None or not before:
         return
-    by_keys = _carries(plan, hiding.keys)
+    by_keys, written = _carries(plan, hiding.keys), hiding.variables.items()
     for slot in plan.slots:
         if slot.name in before and (by_keys or _requests(slot, hiding)):
-            _show(slot, hiding.variables)
+            slot.drop(
+                "env",
+                [each for each in slot.env if (each.name, each.value) in written and not present(each.value_from)],
+            )
 
 
 def hide_devices(plan: Plan) -> None:
@@ -519,7 +487,7 @@ def hide_devices(plan: Plan) -> None:
     hiding = hiding_of(plan.policy)
     if hiding is None or _carries(plan, hiding.keys):
         return
-    before = _hidden_before(plan.pod)
+    before = {*status_in(plan.pod.metadata).hidden}
     for slot in plan.slots:
         if _requests(slot, hiding):
             continue
@@ -534,36 +502,24 @@ def hide_devices(plan: Plan) -> None:
 
 
 def _hiding(policy: Policy) -> Hiding | None:
-    families = _served_families(policy)
+    served = {policy.settings.target, *policy.settings.served}
+    families = {each.family for each in policy.in_force if each.name in served and _keeps_its_keys(each, policy)}
     variables = _variables(vendor for vendor in policy.in_force if vendor.family in families)
-    if not variables:
-        return None
     # The runtimes of several makers may read one variable.
     families |= {vendor.family for vendor in policy.in_force if not variables.keys().isdisjoint(_variables([vendor]))}
-    return _requesting({*families, "any"}, variables, policy)
+    return _requesting({*families, "any"}, variables, policy) if variables else None
 
 
 def _requesting(families: Collection[str], variables: Mapping[str, str], policy: Policy) -> Hiding:
     """What requests devices of some hardware, which these variables hide."""
     vendors = [vendor for vendor in policy.vendors.values() if vendor.family in families]
+    through = [vendor.lets_through for vendor in vendors]
+    resources = [name for each in through for name in (*each.resources, *(f"{prefix}*" for prefix in each.prefixes))]
     named = list(_names(vendors))
     giving = {name for place, gives, name in named if place == "resource" and gives}
     idle = {name for place, _, name in named if place == "resource"} - giving
     keys = {name for place, gives, name in named if place != "resource" and gives}
-    return Hiding(variables, NameSet.of(_let_through(vendors)), NameSet.of(idle), NameSet.of(keys))
-
-
-def _let_through(vendors: Iterable[Vendor]) -> Iterator[str]:
-    """The resource names by which vendors' pods are let through to the webhook."""
-    for through in (vendor.lets_through for vendor in vendors):
-        yield from through.resources
-        yield from (f"{prefix}*" for prefix in through.prefixes)
-
-
-def _served_families(policy: Policy) -> set[str]:
-    """The hardware of the vendors that the settings name and that serve their own keys."""
-    served = {policy.settings.target, *policy.settings.served}
-    return {vendor.family for vendor in policy.in_force if vendor.name in served and _keeps_its_keys(vendor, policy)}
+    return Hiding(variables, NameSet.of(resources), NameSet.of(idle), NameSet.of(keys))
 
 
 def _names(vendors: Iterable[Vendor]) -> Iterator[tuple[str, bool, str]]:
@@ -604,18 +560,6 @@ def _variables(vendors: Iterable[Vendor]) -> dict[str, str]:
     return found
 
 
-class _Status(msgspec.Struct):
-    hidden: frozenset[str] = frozenset()
-
-
-def _hidden_before(pod: Pod) -> frozenset[str]:
-    """The containers in which this webhook hid devices when it was called before, as its status says."""
-    try:
-        return msgspec.json.decode((pod.metadata.annotations or {}).get(STATUS, "{}"), type=_Status).hidden
-    except (msgspec.DecodeError, RecursionError):
-        return frozenset()
-
-
 def _carries(plan: Plan, keys: NameSet) -> bool:
     """Whether the pod will have one of these labels or annotations, with another value than 0."""
     return any(counts(after[key]) for after in (plan.labels, plan.annotations) for key in keys.among(after))
@@ -642,8 +586,3 @@ def _hide(slot: Slot, name: str, value: str) -> bool:
         return False
     slot.change("env", {id(last): [replace(last, value=value)]})
     return True
-
-
-def _show(slot: Slot, variables: Mapping[str, str]) -> None:
-    own = [each for each in slot.env if not present(each.value_from)]
-    slot.drop("env", [each for each in own if each.name in variables and variables[each.name] == each.value])

@@ -19,11 +19,11 @@ from msgspec.structs import replace
 
 from webhook.admission.decision import Allocation, Context, Decision, Plan, denied, facts_of, reasons_of, untouched
 from webhook.admission.eligibility import Mode, enforcement_of, exceeded, overfull, skip_reason
-from webhook.admission.engine import Steps, decide, in_mode, take_steps
+from webhook.admission.engine import Steps, decide, in_mode
 from webhook.admission.guard import guard_pod, hide_devices, hiding_of
 from webhook.admission.placement import check_privileged
 from webhook.admission.shim import check_covered, check_node_folders, inject_shim
-from webhook.admission.survey import all_at_once
+from webhook.admission.survey import NOTHING_FOUND, all_at_once
 from webhook.labels import INJECT, PREFIX, STATUS, TARGET, keys_of
 from webhook.mapping.document import FieldPath, path_text
 from webhook.mapping.model.names import Names
@@ -237,11 +237,8 @@ def judge_ephemeral(pod: Pod, added: Sequence[Container], context: Context, poli
 
 def _shares_of(pod: Pod, context: Context, policy: Policy) -> list[Allocation]:
     """What the pod's containers have; where that cannot be said, a share of each vendor that the cluster serves."""
-    steps, decision = Steps(), _ALLOWED[Reason.ALREADY_RIGHT]
-    facts = facts_of(pod, context, policy)
-    if facts is not None:
-        decision = take_steps(facts, policy, steps)
-    plan = steps.plan
+    steps = Steps()
+    decision, plan = decide(pod, context, policy, steps), steps.plan
     if plan is not None and (plan.allocations or plan.left_alone):
         left = [_without_request(slot, vendor, share=bool(share)) for slot, vendor, share in plan.left_alone]
         return [*plan.allocations, *left]
@@ -361,17 +358,12 @@ def decide_template(pod: Pod, context: Context, policy: Policy) -> Decision:
 
     Until then names are judged, and containers without placeholders.
     """
-    found = list(_placeholders(pod, policy))
-    facts = facts_of(pod, context, policy) if found and skip_reason(pod, context, policy) is None else None
-    if facts is None:
-        return decide(pod, context, policy)
-    steps = Steps()
-    take_steps(facts, policy, steps)
-    seen, reported = steps.survey, (*found[:MOST], *steps.survey.findings)
-    if not seen.has_request and all(finding.field in _OF_REQUESTS for finding in found):
-        return decide(pod, context, policy)
-    named = {finding.container for finding in found}
-    denial = seen.denial
+    steps, found = Steps(), list(_placeholders(pod, policy))
+    decision, seen = decide(pod, context, policy, steps if found else None), steps.survey
+    decisive = seen.has_request or any(each.field not in _OF_REQUESTS for each in found)
+    if seen is NOTHING_FOUND or not decisive:
+        return decision
+    named, reported, denial = {finding.container for finding in found}, (*found[:MOST], *seen.findings), seen.denial
     if denial is None and None not in named:
         rest = decide(_without(pod, named), context, policy).denial
         denial = None if rest is None or rest.container in {None, *named} else rest
@@ -447,15 +439,10 @@ _OWN: Final = {key: place for place in ("label", "annotation") for key in keys_o
 
 
 class Stray(NamedTuple):
-    """A key that nothing reads.
+    """A key that nothing reads."""
 
-    Attributes:
-        path: its path in the object.
-        finding: what is wrong, and where it belongs.
-    """
-
-    path: FieldPath
-    finding: Finding
+    path: FieldPath  # its path in the object
+    finding: Finding  # what is wrong, and where it belongs
 
 
 def strays(data: Any, spots: Collection[Spot], policy: Policy) -> list[Stray]:

@@ -22,11 +22,11 @@ from webhook.patch import Slot
 from webhook.pod import (
     GATES,
     TOLERATIONS,
-    ConfigMapReference,
     EnvVar,
     Toleration,
     entries,
     node_terms,
+    refers,
     value_source,
 )
 from webhook.reasons import Finding, Reason, deny
@@ -93,7 +93,7 @@ def drop_references(plan: Plan) -> None:
     prefixes = tuple(f"{annotations[key]}-" for key in found)
     for key in found:
         plan.annotations.pop(key, None)
-    plan.volume_edits |= {at: () for at, each in enumerate(plan.volumes) if _refers(each.config_map, prefixes)}
+    plan.volume_edits |= {at: () for at, each in enumerate(plan.volumes) if refers(each.config_map, prefixes)}
     dropped = sum([_drop_variables(slot, prefixes) for slot in plan.slots]) + len(plan.volume_edits)
     if dropped > MAX_REFERENCES:
         names = "* and ".join(prefixes)
@@ -104,14 +104,10 @@ def drop_references(plan: Plan) -> None:
 def _drop_variables(slot: Slot, prefixes: tuple[str, ...]) -> int:
     """Remove a container's references to ConfigMaps, and return how many they are."""
     env = [each for each in slot.env if _of_config_map(each, prefixes)]
-    env_from = [each for each in slot.env_from if _refers(each.config_map_ref, prefixes)]
+    env_from = [each for each in slot.env_from if refers(each.config_map_ref, prefixes)]
     slot.drop("env", env)
     slot.drop("env_from", env_from)
     return len(env) + len(env_from)
-
-
-def _refers(reference: ConfigMapReference | None, prefixes: tuple[str, ...]) -> bool:
-    return reference is not None and reference.name.startswith(prefixes)
 
 
 def _of_config_map(entry: EnvVar, prefixes: tuple[str, ...]) -> bool:

@@ -27,9 +27,9 @@ from msgspec import structs
 
 from webhook import labels
 from webhook.admission.collect import ContainerRequest, collect
-from webhook.admission.decision import Allocation, Context, Decision, Plan, facts_of, untouched
+from webhook.admission.decision import Allocation, Context, Decision, Plan
 from webhook.admission.eligibility import enforcement_of, skip_reason
-from webhook.admission.engine import Steps, by_size, in_mode, take_steps
+from webhook.admission.engine import Steps, decide
 from webhook.admission.overrides import (
     DEFAULT_SCHEDULER,
     Overrides,
@@ -107,16 +107,8 @@ class Trace(NamedTuple):
 def trace(pod: Pod, context: Context, policy: Policy) -> Trace:
     """Trace the decision on a pod that is being created; the arguments are those of `decide`."""
     overrides, steps = overrides_of(pod, context, policy), Steps()
-    reason = skip_reason(pod, context, policy)
-    if reason is not None:
-        decision = untouched(reason)
-        return Trace(decision, decision, skipped=True, overrides=overrides, steps=steps, containers=())
-    enforced = by_size(pod, policy)
-    if enforced is None:
-        facts = facts_of(pod, context, policy)
-        enforced = untouched(Reason.NO_GPU_KEYS) if facts is None else take_steps(facts, policy, steps)
-    decision, containers = in_mode(enforced, pod, context), _traced(steps, overrides, policy)
-    return Trace(decision, enforced, skipped=False, overrides=overrides, steps=steps, containers=containers)
+    decision, skipped = decide(pod, context, policy, steps), skip_reason(pod, context, policy) is not None
+    return Trace(decision, steps.enforced or decision, skipped, overrides, steps, _traced(steps, overrides, policy))
 
 
 def _traced(steps: Steps, overrides: Overrides, policy: Policy) -> tuple[ContainerTrace, ...] | None:
