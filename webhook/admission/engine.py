@@ -355,16 +355,16 @@ def _status_of(plan: Plan, resolution: PodResult, noted: Iterable[Finding]) -> S
     notes: dict[str | None, list[str]] = {}
     for finding in noted:
         notes.setdefault(finding.container, []).append(f"{finding.reason.code}: {finding.message}")
-    containers = {
-        each.requested.name: _container(plan, each, notes.get(each.requested.name, ())) for each in resolution.settled
-    }
+    containers: dict[str, ContainerStatus] = {}
+    for settled in resolution.settled:
+        slot = plan.slots[settled.requested.position]
+        containers[slot.name] = _container(plan, slot, settled, notes.get(slot.name, ()))
     scheduler = plan.fields.get("schedulerName")
     return Status(policy=plan.policy.digest, containers=containers, scheduler=scheduler, hidden=tuple(plan.hidden))
 
 
-def _container(plan: Plan, settled: Settled, notes: Sequence[str]) -> ContainerStatus:
+def _container(plan: Plan, slot: Slot, settled: Settled, notes: Sequence[str]) -> ContainerStatus:
     requested, reading, request = settled.requested, settled.reading, settled.request
-    path = plan.slots[requested.position].path
     written = {name: exact_text(number) for name, number in settled.resources.items() if number is not None}
     written |= {key: text for _, key, text in settled.keys}
     written |= {entry.key: entry.text for entry in settled.claim.values()}
@@ -373,13 +373,13 @@ def _container(plan: Plan, settled: Settled, notes: Sequence[str]) -> ContainerS
         keys={entry.key: entry.text for entry in requested.all_key_values.values()},
         request=_amounts(reading.request),
         allocation={} if request == reading.request else _amounts(request),
-        defaults={dimension: default.origin for dimension, default in reading.filled.items()},
+        defaults={name: default.origin for name, default in reading.filled.items()} if reading.filled else {},
         target=settled.target.name if settled.translated else None,
         written=written,
-        shim=plan.deliveries.get(requested.name),
+        shim=plan.deliveries.get(slot.name),
         notes=notes,
-        claim=plan.templates[path].name if settled.claim else None,
-        claim_request=plan.requests.get(path),
+        claim=plan.templates[slot.path].name if settled.claim else None,
+        claim_request=plan.requests.get(slot.path),
     )
 
 

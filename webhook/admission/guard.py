@@ -133,6 +133,8 @@ def _guard_others(plan: Plan) -> None:
 def _strip_owned(plan: Plan) -> None:
     """Remove the marks of every concerned vendor's scheduler, unless such a scheduler creates the pod."""
     metadata, marks = plan.pod.metadata, plan.policy.marks
+    if not (metadata.annotations or metadata.labels):
+        return
     vendors = {vendor.name: vendor for allocation in plan.allocations for vendor in allocation.vendors}.values()
     if metadata.annotations:
         _strip(plan, "annotation", plan.annotations, marks.annotations.among(metadata.annotations), vendors)
