@@ -1,4 +1,4 @@
-"""Judging pods that are about to be stored, workloads and updates; single rules are in `later/`."""
+"""Judging pods that are about to be stored, workloads, updates and ephemeral containers; single rules are in `later/`."""
 
 import json
 from collections import Counter
@@ -16,8 +16,8 @@ from tests.others.pod import DeniedThereError, with_defaults
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.eligibility import bucket
-from webhook.admission.judge import judge_pod, judge_templates, judge_update
-from webhook.pod import decode_pod
+from webhook.admission.judge import MAX_DECISIONS, judge_ephemeral, judge_pod, judge_templates, judge_update
+from webhook.pod import decode_ephemeral, decode_pod
 from webhook.reasons import Reason
 
 SEED = 21
@@ -90,21 +90,6 @@ def test_workloads_are_never_denied() -> None:
     assert judgement.audit["reasons"].startswith("VGW303,VGW101")
 
 
-@pytest.mark.parametrize("mode, words", [("warn", "under enforce, denied: "), ("audit", "")])
-def test_workloads_where_nothing_is_enforced(mode: str, words: str) -> None:
-    """As pods there: in `warn` what would happen, in `audit` nothing."""
-    namespace = Namespace("team", {**TEAM.labels, "vgpu-webhook.io/mode": mode})
-    pods = [("", template(gpu="1")), ("", template(gpu="1", cores="150"))]
-    found = judge_templates(pods, Context(namespace), POLICY).warnings
-    assert found[0].message.startswith(words) if words else found == ()
-
-
-def test_workloads_without_devices() -> None:
-    """Nothing to say."""
-    assert judge_templates([("", template())], CONTEXT, POLICY).warnings == ()
-    assert judge_templates([], CONTEXT, POLICY).warnings == ()
-
-
 MARK = "hami.io/vgpu-devices-allocated"
 
 
@@ -153,3 +138,29 @@ def test_an_update_is_in_the_bucket_of_the_creation(named: Json, workload: str, 
         stored = {"name": name, **named}
         for sent in (stored, {"name": name}):
             assert updated(change, Context(namespace), metadata=(stored, sent)).allowed is allowed
+
+
+LIMITS = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}
+PLAIN: Json = {"name": "shell", "image": "shell"}
+ALL_DEVICES: Json = {**PLAIN, "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+
+
+def code(*added: Json, **metadata: Any) -> str | None:
+    """Why containers that are added to a pod with a share are denied."""
+    pod = {"metadata": metadata, "spec": {"containers": [{"name": "main", "resources": {"limits": LIMITS}}]}}
+    containers = decode_ephemeral(json.dumps({"spec": {"ephemeralContainers": list(added)}}).encode())
+    denial = judge_ephemeral(view(pod), containers, CONTEXT, POLICY).denial
+    return None if denial is None else denial.reason.code
+
+
+def test_no_size_hides_anything() -> None:
+    """Neither do thousands of annotations."""
+    assert code(ALL_DEVICES, annotations={f"a.b/{number}": "" for number in range(2_000)}) == "VGW605"
+
+
+def test_many() -> None:
+    """Every one is judged, and too many at once are denied."""
+    harmless = [{**PLAIN, "name": f"d{number}"} for number in range(MAX_DECISIONS // 2)]
+    assert code(*harmless) is None
+    assert code(*harmless[:-1], ALL_DEVICES) == "VGW605"
+    assert code(*harmless, PLAIN) == "VGW318"

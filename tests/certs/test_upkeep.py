@@ -1,4 +1,4 @@
-"""Rotators on one store: what they serve and write, while others change the store."""
+"""Rotators on one store: what they serve and write, while others change the store; how often they try, and what they tell."""
 
 import asyncio
 import datetime as dt
@@ -8,7 +8,18 @@ from cryptography import x509
 
 from certs.rotation import RotationRequest, Rules, State, Trust, decode
 from certs.store import Serving
-from certs.upkeep import CertificateMatter, CertificateNotice, Notice, Rotator, Surroundings, request_rotation
+from certs.upkeep import (
+    Backoff,
+    CertificateMatter,
+    CertificateNotice,
+    Notice,
+    Notices,
+    Rotator,
+    Surroundings,
+    failure,
+    recovered,
+    request_rotation,
+)
 from certs.x509 import StoreError, UnusablePairError, by_der, signed_by
 from tests.certs.made import NAMES, NOW, Memory, state
 from tests.waiting import alongside, until
@@ -219,3 +230,68 @@ async def test_sure_only_of_what_was_read_last() -> None:
     assert await replica.keeper.is_current()
     world.store.put(state().files())
     assert not await replica.keeper.is_current()
+
+
+def test_pauses_double_up_to_the_longest() -> None:
+    """Each failure doubles the pause, up to the longest one; a success starts over."""
+    backoff = Backoff(0.5, 3.0)
+    assert [backoff.failed() for _ in range(5)] == [0.5, 1.0, 2.0, 3.0, 3.0]
+    backoff.reset()
+    assert (backoff.failures, backoff.failed()) == (0, 0.5)
+
+
+def test_chance_takes_away_up_to_half() -> None:
+    """Replicas that fail together do not retry together."""
+    assert Backoff(2.0, 60.0, lambda: 0.0).failed() == 1.0
+    assert Backoff(2.0, 60.0, lambda: 1.0).failed() == 2.0
+
+
+def test_days_of_failures() -> None:
+    """The exponent is bounded."""
+    backoff = Backoff(1.0, 60.0)
+    assert {backoff.failed() for _ in range(3000)} == {1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0}
+
+
+def test_told_once_until_it_changes_or_is_over() -> None:
+    """The end of a failure is told once; the end of other states is not."""
+    sent: list[CertificateNotice] = []
+    notices = Notices(sent.append)
+
+    def news() -> list[str]:
+        lines = [f"{notice.matter.value}: {notice.message}" for notice in sent]
+        sent.clear()
+        return lines
+
+    for message in ("a", "a", "b"):
+        notices.tell_once(CertificateMatter.STORE, message)
+    notices.tell_once(CertificateMatter.WAITING, "c")
+    assert news() == ["store: a", "store: b", "waiting: c"]
+    recovered(notices, {CertificateMatter.WAITING})
+    recovered(notices)
+    assert news() == ["recovered: the certificates are renewed again"]
+    notices.tell_once(CertificateMatter.WAITING, "c")
+    notices.forget(CertificateMatter.WAITING)
+    notices.tell_once(CertificateMatter.WAITING, "c")
+    assert news() == ["waiting: c"] * 2
+
+
+def test_one_thing_at_a_time() -> None:
+    """If one replaces the other, each is told every time."""
+    sent: list[CertificateNotice] = []
+    notices = Notices(sent.append)
+    for message in ("a", "a"):
+        notices.only(CertificateMatter.STORE, message)
+    notices.only(CertificateMatter.WAITING, "b")
+    recovered(notices)
+    notices.only(CertificateMatter.STORE, "a")
+    assert [notice.message for notice in sent] == ["a", "b", "a"]
+
+
+def test_failures() -> None:
+    """Each by its kind; what is unknown without its text."""
+    assert failure(UnusablePairError("the serving certificate", "is old")) == (
+        CertificateMatter.INVALID,
+        "the serving certificate is old",
+    )
+    assert failure(StoreError("there", "is gone")) == (CertificateMatter.STORE, "there: is gone")
+    assert failure(ValueError("secret")) == (CertificateMatter.BUG, "renewing the certificates failed: ValueError")

@@ -9,7 +9,8 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.cli.width import too_long
-from tests.explanation.test_pods import FOLDERS, explained_case
+from tests.decisions.test_cases import FOLDERS
+from tests.explanation.test_pods import explained_case
 from tests.naming import each_of
 from webhook.cli.commands.explain import object_text
 from webhook.labels import KEYS

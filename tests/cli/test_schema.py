@@ -72,10 +72,20 @@ def test_documents_of_the_pages() -> None:
             checker.validate(document)
 
 
+def profiles(memory: dict[str, Any]) -> dict[str, Any]:
+    """A document with the memory of a profile by model."""
+    return {"extends": "mig", "variables": {"profile": {"rows": {"1g.10gb": {"memory": memory}}}}}
+
+
 @pytest.mark.parametrize(
     "kind, wrong",
     [
+        ("mapping", {"vendor": "x"}),
         ("mapping", {"extends": "nvidia", "keyz": {}}),
+        ("mapping", {"extends": "nvidia", "keys": {"gpumem": {"unt": "1Mi"}}}),
+        ("mapping", {"extends": "mig", "variables": {"profile": {"modl": "H100-80"}}}),
+        ("mapping", profiles({"H100-80": {"A": "9Gi"}})),
+        ("mapping", {**builtin()["vcuda"].data, "unknown": 1}),
         ("mapping", {"apiVersion": "vgpu-webhook.io/v1alpha1", "kind": "Mapping", "vendor": "x"}),
         ("settings", {"tarqet": "nvidia"}),
         ("settings", {"timeoutSeconds": 0}),
@@ -88,9 +98,20 @@ def test_what_is_wrong_is_found(kind: str, wrong: dict[str, Any]) -> None:
     assert not validator(kind).is_valid(wrong)
 
 
-def test_expectations() -> None:
-    """All that the page shows."""
-    validator("test").validate({"denied": "VGW303", "warnings": ["VGW101"], "stored": {"spec": {}}})
+@pytest.mark.parametrize(
+    "kind, right",
+    [
+        ("test", {"denied": "VGW303", "warnings": ["VGW101"], "stored": {"spec": {}}}),
+        ("mapping", {"extends": "nvidia", "defaults": {"memory": "8000Mi"}}),
+        ("mapping", {"extends": "nvidia", "keys": {"gpumem": {"unit": "10Mi"}, "priority": None}, "shim": None}),
+        ("mapping", {"extends": "iluvatar", "place": {"scheduler": "other"}}),
+        ("mapping", {"extends": "mig", "variables": {"profile": {"write": ["1g.10gb"], "model": ["H100-80"]}}}),
+        ("mapping", profiles({"H100-80": "9Gi", "A30": None})),
+    ],
+)
+def test_only_what_differs_is_written(kind: str, right: dict[str, Any]) -> None:
+    """With ``extends`` nothing else is required, and null removes; of an expectation, a part."""
+    validator(kind).validate(right)
 
 
 ASKED = {

@@ -1,4 +1,4 @@
-"""Where the API server is found, as whom we go there, and what happens when that changes."""
+"""Where the API server is found, by which proxy and as whom we go there, and what happens when that changes."""
 
 import base64
 import datetime as dt
@@ -15,12 +15,13 @@ from aiohttp import web
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from yarl import URL
 
 from certs.x509 import Pair, issue, make_ca
 from tests.certs.made import DAY, signed
 from webhook.cluster import connection
 from webhook.cluster.client import Api, ConfigurationError, UnreachableError
-from webhook.cluster.connection import connect, load_access
+from webhook.cluster.connection import connect, load_access, proxy_for
 
 NOW = dt.datetime.now(dt.UTC)
 
@@ -276,3 +277,45 @@ async def test_a_ca_that_is_replaced(tmp_path: Path, authority: Pair, monkeypatc
         assert await status(api) == 200
         await api.close()
     assert came == [None]
+
+
+PROXY = "http://proxy.example:3128"
+
+
+@pytest.mark.parametrize(
+    "url, exceptions, direct",
+    [
+        ("https://10.96.0.1:443", "", False),
+        ("https://10.96.0.1:443", "10.0.0.0/8", True),
+        ("https://10.96.0.1:443", ".svc, .cluster.local,10.96.0.0/12", True),
+        ("https://10.96.0.1:443", "10.96.0.1", True),
+        ("https://10.96.0.1:443", "10.96.0.1:443", True),
+        ("https://10.96.0.1:443", "10.96.0.1:6443", False),
+        ("https://10.96.0.1:443", "10.96.0.2,192.168.0.0/16,garbage/99", False),
+        ("https://10.96.0.1:443", "*", True),
+        ("https://[fd00::1]:443", "fd00::/8", True),
+        ("https://[fd00::1]:443", "[fd00::1]:443", True),
+        ("https://[fd00::1]:443", "10.0.0.0/8", False),
+        ("https://127.0.0.1:6443", "", True),
+        ("https://localhost:6443", "", True),
+        ("https://api.example.com:6443", "example.com", True),
+        ("https://api.example.com:6443", ".example.com", True),
+        ("https://api.example.com:6443", "*.EXAMPLE.com", True),
+        ("https://example.com:6443", ".example.com", False),
+        ("https://notexample.com", "example.com", False),
+        ("https://api.example.com:6443", "example.com:6443", True),
+        ("https://api.example.com:6443", "example.com:443", False),
+        ("https://api.example.com", "*", True),
+    ],
+)
+def test_exceptions(url: str, exceptions: str, direct: bool) -> None:  # noqa: FBT001
+    """Names, addresses, networks and ports are excepted as Go excepts them."""
+    assert proxy_for(URL(url), {"HTTPS_PROXY": PROXY, "NO_PROXY": exceptions}) == (None if direct else PROXY)
+    assert proxy_for(URL(url), {"https_proxy": PROXY, "no_proxy": exceptions}) == (None if direct else PROXY)
+
+
+def test_only_for_its_scheme() -> None:
+    """The proxy for plain HTTP is not that for TLS; one without a scheme is HTTP."""
+    assert proxy_for(URL("https://api.example.com"), {"HTTP_PROXY": PROXY}) is None
+    assert proxy_for(URL("https://api.example.com"), {}) is None
+    assert proxy_for(URL("https://api.example.com"), {"HTTPS_PROXY": "proxy:3128"}) == "http://proxy:3128"

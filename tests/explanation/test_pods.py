@@ -1,31 +1,34 @@
-"""What `explain` says of a pod is what the decision did: its rows are made of the trace, and nothing is guessed."""
+"""What `explain` says of a pod is what the decision did: its rows are made of the trace of the same steps."""
 
 import json
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.decided import CONTEXT, POLICY, decided, pod_with, view
 from tests.decisions.any_to_any import SOURCES, TARGET, VENDORS, policy_for
-from tests.decisions.test_cases import CASES, context_in, decided_in, policy_in
+from tests.decisions.test_cases import CASES, FOLDERS, context_in, decided_in, pod_in, policy_in
 from tests.decisions.test_keys import CASES as KEY_CASES
 from tests.decisions.test_keys import pod_of
-from tests.depth import few_or_all, one_in, partners
-from tests.naming import each_of
+from tests.depth import few_or_all, in_turn, one_in, partners
+from tests.naming import each_of, naming
 from tests.yaml_text import hold, load_yaml
-from webhook.admission import Context, Decision
-from webhook.explanation.pods import Explained, explain_pod, finding_data
+from webhook.admission import Context, Decision, decide
+from webhook.explanation.pods import Explained, explain_pod, finding_data, trace
+from webhook.labels import MODE
 from webhook.mapping.model.policy import Policy
+from webhook.pod import decode_pod
 from webhook.reasons import Step
 from webhook.request import bytes_text, parse_quantity
 
 Json = dict[str, Any]
-FOLDERS = sorted(CASES.iterdir())
 
 
 @cache
@@ -215,3 +218,31 @@ def correction_of(row: Json) -> str:
 def test_corrections(*, update_golden: bool) -> None:
     """Each is the one of the table."""
     hold(Path(__file__).with_name("corrections.yaml"), "pods", correction_of, update=update_golden)
+
+
+MODES = ("enforce", "warn", "audit", "enfroce")
+
+
+@few_or_all
+def test_trace_has_the_decision(most: int) -> None:
+    """The trace holds what `decide` returns, and what it would return if the namespace enforced."""
+    for at, folder in enumerate(FOLDERS[:: 8 if most == 1 else 1]):
+        for mode in in_turn(MODES, at, most):
+            with naming(f"{folder.name} in mode {mode}"):
+                assert_traced(folder, mode)
+
+
+def assert_traced(folder: Path, mode: str) -> None:
+    """The trace of a case in a mode has its decision."""
+    pod, context, policy = decode_pod(pod_in(folder)), context_in(folder), policy_in(folder)
+    labels = {key: value for key, value in context.namespace.labels.items() if key != MODE}
+    enforcing = structs.replace(context, namespace=replace(context.namespace, labels=labels))
+    moded = structs.replace(context, namespace=replace(context.namespace, labels={**labels, MODE: mode}))
+    policy.memo.clear()
+    traced = trace(pod, moded, policy)
+    assert traced.decision == decide(pod, moded, policy)
+    assert traced.enforced.denial == decide(pod, enforcing, policy).denial
+    resolution = traced.steps.resolution
+    if resolution is not None:
+        shown = [container.settled for container in traced.containers or () if container.settled is not None]
+        assert shown == list(resolution.settled)

@@ -506,4 +506,4 @@ JUDGES: Mapping[str, Judge] = {
         entry["name"] == "LD_PRELOAD" and entry.get("valueFrom") for entry in _variables(trial)
     ),
 }
-"""By code: every one that a decision can have (``test_denials.py``)."""
+"""By code: every one that a decision can have (``test_fuzz.py``)."""

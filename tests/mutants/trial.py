@@ -44,7 +44,7 @@ CERTIFICATES = (
 )
 """What a mutant of `certs` is put to: the tests of one line after the other, until one fails."""
 
-_ELSEWHERE = ("bounds", "extends", "json_schema", "load", "numbers", "pattern", "strict_yaml")
+_ELSEWHERE = ("bounds", "extends", "load", "numbers", "pattern", "strict_yaml")
 """What tests of mappings are about that is none of the mutated packages, or takes as long."""
 
 DECISIONS = (
