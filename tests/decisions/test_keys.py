@@ -19,7 +19,6 @@ from tests.decisions.any_to_any import SOURCES, TARGET, VENDORS, policy_for, tra
 from tests.naming import each_of, naming
 from tests.yaml_text import load_yaml
 from webhook.explanation.names import look_up
-from webhook.mapping.model.vendor import advised_names, known_resources
 from webhook.mapping.notation import glob_pattern
 from webhook.reasons import Reason
 
@@ -107,7 +106,7 @@ def _patterns(vendor: str, name: str) -> list[str]:
 
 def _known(vendor: str) -> list[str]:
     document = POLICY.vendors[vendor]
-    return [*known_resources(document), *(each.name for each in advised_names(document) if each.place != "resource")]
+    return [each.name for each in document.names_of_others()]
 
 
 def _names(case: dict[str, Any]) -> list[str]:

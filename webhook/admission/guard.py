@@ -16,11 +16,10 @@ from webhook.admission.claims import counts
 from webhook.admission.decision import Allocation, Plan, status_in
 from webhook.admission.overrides import Overrides, sized_request, target_of
 from webhook.labels import GUARD
-from webhook.mapping.model.compiling import spelled
 from webhook.mapping.model.guard import KEPT_PLACES, Guard, GuardPlace, ValueSource
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Vendor, advised_names
+from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import NameSet
 from webhook.patch import Slot
 from webhook.pod import (
@@ -528,12 +527,11 @@ def _names(vendors: Iterable[Vendor]) -> Iterator[tuple[str, bool, str]]:
     """The resource names, labels and annotations of vendors: place, whether one gives devices by itself, and name."""
     for vendor in vendors:
         for key in vendor.keys.values():
-            names = [name for template in key.templates for name in spelled(template, vendor.variables)]
+            names = [name for template in key.templates for name in template.globs(vendor.variables)]
             yield from ((key.place, _gives(vendor, key), name) for name in names if key.place in _PLACES)
         # Other systems, which no mapping reads, give devices by theirs.
-        for advised in advised_names(vendor):
-            if advised.place != "resource":
-                yield advised.place, True, advised.name
+        for other in vendor.names_of_others("label", "annotation"):
+            yield other.place, True, other.name
 
 
 def _gives(vendor: Vendor, key: Key) -> bool:

@@ -418,7 +418,7 @@ def _translated(intent: Intent, reading: Reading) -> Settled:
         request, written, findings = _written_for(intent, reading)
     except NoEquivalent as failure:
         raise not_expressed(intent, reading, str(failure)) from None
-    form = written.form
+    form = written.reading.form
     settled = Settled(intent.container, intent.target, written.reading.request, form, reading, translated=True)
     settled.findings += [*reading.findings, *findings]
     for dimension in reading.filled if not intent.whole_by_count else ():

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 from webhook.mapping.model.keys import PLACEHOLDER, Condition, Derived, Form, Key, KeyPlace
 from webhook.mapping.model.names import Owner, index
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Vendor, advised_names, known_resources
+from webhook.mapping.model.vendor import OtherName, Vendor
 from webhook.mapping.notation import glob_pattern
 from webhook.mapping.values import unconfigured_size
 from webhook.pod import DEVICE_CLASS
@@ -149,10 +149,8 @@ def look_up(policy: Policy, name: str) -> dict[str, Any] | None:
 
 def _advice(vendors: Iterable[Vendor], name: str) -> list[str]:
     """What mappings say about a name of another system, each once."""
-    entries = (entry for vendor in vendors for entry in advised_names(vendor))
-    return [
-        *dict.fromkeys(entry.advice for entry in entries if re.fullmatch(glob_pattern(entry.name), name, re.DOTALL))
-    ]
+    advice = (entry.advice for vendor in vendors for entry in _known(vendor, name))
+    return [*dict.fromkeys(filter(None, advice))]
 
 
 def _uses(vendor: Vendor, name: str, policy: Policy) -> Iterator[tuple[KeyPlace, NameUse]]:
@@ -330,11 +328,10 @@ def _marks(vendor: Vendor, name: str) -> Iterator[Mark]:
         yield "owned"
     if any(name in written for written in vendor.place.written.values()):
         yield "placed"
-    if vendor.known and _known(vendor, name):
+    if any(_known(vendor, name)):
         yield "known"
 
 
-def _known(vendor: Vendor, name: str) -> bool:
-    if any(entry.name == name for entry in advised_names(vendor)):
-        return True
-    return any(re.fullmatch(glob_pattern(each), name, re.DOTALL) for each in known_resources(vendor))
+def _known(vendor: Vendor, name: str) -> Iterator[OtherName]:
+    entries = vendor.names_of_others()
+    yield from (each for each in entries if re.fullmatch(glob_pattern(each.name), name, re.DOTALL))

@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
@@ -179,7 +179,10 @@ def build_policy(documents: Iterable[Document], settings: Document | None = None
     policy, contradicting = (None, []) if chosen is None else _combined(own, chosen, settings, calm=bool(problems))
     problems += [problem for problem in contradicting if not (partial and _names_vendors(problem))]
     faulty = {prepared.vendor.name for _, prepared, found in drafts if prepared is not None and found}
-    problems += _all_probed(own, faulty, policy)
+    largest = MOST_MEMORY if policy is None else policy.largest_card
+    for name, prepared in own.items():  # the built-in ones are not probed: the tests do that
+        if name not in faulty:
+            problems += probed(prepared, prepared.vendor if policy is None else policy.vendors[name], largest)
     if problems or policy is None:
         raise MappingError(problems)
     return policy
@@ -187,14 +190,6 @@ def build_policy(documents: Iterable[Document], settings: Document | None = None
 
 def _names_vendors(problem: Problem) -> bool:
     return _NAMING.issuperset(problem.path[:1] or ("",)) or problem.path[:1] == ("largestDevice",) != problem.path
-
-
-def _all_probed(own: Mapping[str, Prepared], faulty: Collection[str], policy: Policy | None) -> Iterator[Problem]:
-    """Probe documents; the built-in ones are not: the tests do that."""
-    largest = MOST_MEMORY if policy is None else policy.largest_card
-    for name, prepared in own.items():
-        if name not in faulty:
-            yield from probed(prepared, prepared.vendor if policy is None else policy.vendors[name], largest)
 
 
 def _combined(

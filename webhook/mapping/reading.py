@@ -68,18 +68,12 @@ class Reader(Struct):
     corrections: dict[str, Number] = {}  # keys whose number the vendor raises, with the raised number
     findings: list[Finding] = []  # ignored keys, corrections and roundings
 
-    def present(self, dimension: Dimension) -> list[KeyValue]:
-        """Return the keys that specify a dimension; the first one counts."""
-        return [self.key_values[name] for name in self.vendor.by_dimension[dimension] if name in self.key_values]
-
-    def counted(self, dimension: Dimension) -> KeyValue | None:
-        """Return the key of a dimension that counts, and report others beside it; None if no key specifies it."""
-        counted: KeyValue | None = None
-        for name in self.vendor.by_dimension[dimension]:
-            if name in self.key_values and counted is not None:
-                self.report_ignored(self.present(dimension)[1:], counted)
-                break
-            counted = counted or self.key_values.get(name)
+    def counted(self, dimension: Dimension, literal: object = None) -> KeyValue | None:
+        """Return the first key of a dimension, unless the form itself has it, and report those that have no effect."""
+        present = [*filter(None, map(self.key_values.get, self.vendor.by_dimension[dimension]))]
+        counted = present.pop(0) if present and literal is None else None
+        if present:
+            self._report_ignored(present, counted)
         return counted
 
     def legal(self, key: Key, entry: KeyValue, number: Number) -> Number:
@@ -133,10 +127,7 @@ class Reader(Struct):
         """Return the legal numbers of a key; of a total for each device."""
         return self.form.values(key, self.row)
 
-    def report_ignored(self, others: list[KeyValue], counted: KeyValue | None = None) -> None:
-        """Report keys beside the one that counts, or in a form that itself specifies their dimension."""
-        if not others:
-            return
+    def _report_ignored(self, others: list[KeyValue], counted: KeyValue | None) -> None:
         needed = {*self.form.compared, getattr(self.form.devices, "key", None)}
         why = f"on {self.form.name!r}" if counted is None else f"beside {counted}"
         for entry in others:
@@ -460,16 +451,13 @@ def count_devices(reader: Reader) -> int | None:
     """Return the number of devices; None if nothing specifies it."""
     written = reader.form.devices
     entry: KeyValue | None = None
-    if isinstance(written, int):
-        reader.report_ignored(reader.present("devices"))
-        devices: int | None = written
-    elif isinstance(written, Derived):
+    if isinstance(written, Derived):
         entry = reader.key_values.get(written.key)
         devices = None if entry is None else _derived(reader, written, entry)
-    elif (entry := reader.counted("devices")) is not None:
+    elif (entry := reader.counted("devices", written)) is not None:
         devices = int(reader.legal(reader.form.keys[entry.key_name], entry, entry.number))
     else:
-        devices = reader.row.devices if reader.row is not None else None
+        devices = reader.row.devices if written is None and reader.row is not None else written
     if devices is not None and devices > MAX_DEVICES:
         raise _too_many(reader, entry, devices)
     return devices
@@ -512,14 +500,11 @@ def _too_many(reader: Reader, entry: KeyValue | None, devices: int) -> Denied:
 def amount_of(reader: Reader, dimension: Literal["memory", "cores"], devices: int | None) -> Memory | None:
     """Return the amount of a dimension per device, of so many for keys that count over all; None if nothing specifies it."""
     literal = reader.form.memory if dimension == "memory" else reader.form.cores
-    if literal is not None:
-        reader.report_ignored(reader.present(dimension))
-        return literal
-    entry = reader.counted(dimension)
+    entry = reader.counted(dimension, literal)
     if entry is not None:
         return _value(reader, dimension, entry, devices)
-    if reader.row is None:
-        return None
+    if literal is not None or reader.row is None:
+        return literal
     return reader.row.memory if dimension == "memory" else reader.row.cores
 
 
@@ -578,8 +563,8 @@ def _per_device(reader: Reader, key: Key, entry: KeyValue, devices: int) -> Numb
     _check_size(reader, key, entry, value_of(key, "memory", share))  # another unit is the likelier mistake
     totals = list(_divisible(reader, key, share, devices))
     choices = " or ".join(map(exact_text, totals))
-    named = ((reader.vendor.keys[each.key_name].place, each) for each in reader.present("devices")[:1])
-    counted = "".join(f" ({place} {each.key}: {each.text!r})" for place, each in named)
+    count = next(filter(None, map(reader.key_values.get, reader.vendor.by_dimension["devices"])), None)
+    counted = "" if count is None else f" ({reader.vendor.keys[count.key_name].place} {count.key}: {count.text!r})"
     message = f"{entry} is a total over {devices} devices{counted} and not divisible by {devices}: write {choices}"
     raise reader.deny(Reason.NOT_DIVISIBLE, message, entry, *(total for total in totals if total > entry.number))
 

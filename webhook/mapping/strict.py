@@ -130,8 +130,8 @@ SizeInBytes: TypeAlias = Annotated[Amount, read_by(parse_bytes)]
 DeviceMemory: TypeAlias = Annotated[Amount, read_by(parse_device)]
 CardMemory: TypeAlias = Annotated[Amount, read_by(parse_card)]
 Quantity: TypeAlias = Annotated[Short, read_by(parse_positive)]
-SizeUnit: TypeAlias = Annotated[Short, read_by(partial(parse_unit_of, sized=True))]
-ShareUnit: TypeAlias = Annotated[Short, read_by(partial(parse_unit_of, sized=False))]
+SizeUnit: TypeAlias = Annotated[Number, Parsed(Short, partial(parse_unit_of, sized=True))]
+ShareUnit: TypeAlias = Annotated[Number, Parsed(Short, partial(parse_unit_of, sized=False))]
 
 
 class Range(NamedTuple):

@@ -409,7 +409,9 @@ def _nearest(
 ) -> tuple[Number | None, Number | None]:
     """The least whole number above that of an entry that is permitted, or else the greatest below."""
     key, whole = vendor.keys[entry.key_name], -(-entry.number // 1)
-    sets = _sets(vendor, key, entry)
+    row, _ = row_of(vendor, {key.name: entry})
+    values = [form.values(form.keys[key.name], row) for form in vendor.forms if form.reads]
+    sets = [*_accepted(vendor, key.name), *filter(None, values)]
     above = sorted({number for numbers in sets if (number := numbers.ceil(whole)) is not None} | {whole})
     least = first(above)
     if least is not None:
@@ -462,13 +464,6 @@ def _size_key(
         if size and _usual(key, "memory") and permitted(((entry.key, instead), (spelled, size))):
             return spelled
     return None
-
-
-def _sets(vendor: Vendor, key: Key, entry: KeyValue) -> list[Numbers]:
-    """The sets of numbers of a key that a form asks for, or accepts."""
-    row, _ = row_of(vendor, {key.name: entry})
-    values = [form.values(form.keys[key.name], row) for form in vendor.forms if form.reads]
-    return [*_accepted(vendor, key.name), *(numbers for numbers in values if numbers is not None)]
 
 
 def share_meant(key: Key, number: Number) -> Number | None:

@@ -48,7 +48,6 @@ from webhook.request import (
 class Written(msgspec.Struct, frozen=True, gc=False):
     """A request in a target's keys, with the result of reading them back under the defaults that would apply."""
 
-    form: Form
     keys: Mapping[str, KeyValue]
     reading: Reading
 
@@ -128,7 +127,7 @@ def _write_form(
     difference = None if named else _read_back_difference(form, request, reading, numbers, row)
     if difference is not None:
         raise NoEquivalent(difference)
-    return Written(form, key_values, reading)
+    return Written(key_values, reading)
 
 
 def _key_value(key: Key, number: Number, variables: Mapping[str, str], binding: Binding) -> KeyValue:

@@ -38,7 +38,6 @@ from webhook.mapping.model.vendor import (
     Placing,
     Unenforced,
     Vendor,
-    reported_names,
 )
 from webhook.mapping.notation import Expression, NameSet, PatternError, compile_glob, expression
 from webhook.mapping.strict import Range, ordered
@@ -71,8 +70,8 @@ def compile_vendor(document: Vendor, own: Collection[str], problems: Problems) -
     ]
     defaults = _defaults(document.filled)
     form_names = [form.name for form in forms if form.reads]
-    for name in {name for name in form_names if form_names.count(name) > 1}:
-        problems.add(("forms",), f"two forms are called {name!r}")
+    for name, count in Counter(form_names).items():
+        problems.when(count > 1, "forms", f"two forms are called {name!r}")
     _check_rows(document, keys, form_names, problems)
     shim = None if document.shim is None else compile_shim(document.shim, form_names, problems.at("shim"))
     guard = compile_guards(document.guarded, shim, problems)
@@ -84,17 +83,9 @@ def compile_vendor(document: Vendor, own: Collection[str], problems: Problems) -
     wrong = vendor.claim is not None and defaults
     problems.when(wrong, "defaults", "a vendor with claims is only a target: nothing is filled in", "remove it")
     _check_names_of_pods(vendor, problems)
-    lets_through = compile_lets_through(document, keys, problems)
+    _check_further_names(vendor, problems)
+    lets_through = _lets_through(document, keys, problems)
     return vendor.model_copy(update={"lets_through": lets_through})
-
-
-def _variables(
-    document: Vendor, keys: Collection[Key], own: Collection[str], problems: Problems
-) -> dict[str, Variable]:
-    used = {variable for key in keys for variable in (*key.variables, key.row_of)}
-    others = (*document.marks, *document.all_hints, *(document.match.keys or ()))
-    marks = {variable for name in others for variable in Template(name).variables}
-    return compile_variables(document.variables, used, marks, own, problems)
 
 
 def _derived(vendor: Vendor) -> dict[str, Any]:
@@ -104,15 +95,11 @@ def _derived(vendor: Vendor) -> dict[str, Any]:
     return {
         "by_dimension": by_dimension,
         "expressed": frozenset(filter(by_dimension.get, by_dimension)) | _implied(vendor),
-        "system": vendor.served_by or _checked_system(vendor),
+        "system": vendor.served_by or next((source.system for source in vendor.sources), vendor.name),
         "unreported": frozenset(name for name, key in vendor.keys.items() if key.unreported is not None),
         "annotation_keys": not any(key.of_container and key.place != "borrowed" for key in keys),
         "borrowed": {name.text: key for key in keys if key.place == "borrowed" for name in key.spellings},
     }
-
-
-def _checked_system(vendor: Vendor) -> str:
-    return next((source.system for source in vendor.sources), vendor.name)
 
 
 def _implied(vendor: Vendor) -> set[Dimension]:
@@ -171,21 +158,34 @@ def _check_keys(vendor: Vendor, problems: Problems) -> None:
             problems.unknown(("keys", key.name, "ceiling", "of"), "amount", key.ceiling.of, amounts)
     _check_texts(vendor, problems)
     _check_totals(vendor, problems)
+    _check_counted(vendor, problems)
 
 
 def _check_names_of_pods(vendor: Vendor, problems: Problems) -> None:
-    """Check that what the vendor's pods have is not what its scheduler owns, or its guard denies."""
-    _check_counted(vendor, problems)
-    _check_owned(vendor, problems)
-    maps = vendor.config_maps
-    message = f"{maps} is among `owned`: it would be removed from pods that are not translated, too"
-    problems.when(maps is not None and maps in vendor.owned.annotations, "configMaps", message)
-    for place in ("annotation", "label"):
-        spelled = [each.text for key in vendor.keys.values() if key.place == place for each in key.spellings]
-        for name in vendor.guard.guarded((*spelled, *vendor.place.written[place]), place):
+    """Check that labels and annotations that pods have are not what the scheduler owns, the guard denies, or ours."""
+    marks: dict[Literal["label", "annotation"], NameSet]
+    marks = {"label": vendor.owned.labels, "annotation": vendor.owned.annotations}
+    for place, marked in marks.items():
+        written, keys = vendor.place.written[place], [key for key in vendor.keys.values() if key.place == place]
+        spelled = {template.text: key.name for key in keys for template in key.spellings}
+        for name in marked.among(spelled):
+            problems.add("owned", f"{name} is the key {spelled[name]!r}: it would be stripped before it is read")
+        for name in written:
+            here, ours = problems.at("place", f"{place}s", name), name.startswith(PREFIX)
+            here.when(ours, (), f"{name} is for users and this webhook only", "leave it out")
+            here.when(name in marked and not ours, (), f"{name} is among `owned`: it would be removed again")
+        for name in vendor.guard.guarded((*spelled, *written), place):
             message = f"the {place} {name} is guarded, but the mapping itself reads or writes it"
-            problems.add(("guard",), message, "remove it; to deny values of a key, write a form with `deny`")
-    runtime = vendor.place.runtime_class_name
+            problems.add("guard", message, "remove it; to deny values of a key, write a form with `deny`")
+
+
+def _check_further_names(vendor: Vendor, problems: Problems) -> None:
+    """Check the same of what is read by name elsewhere."""
+    owned, maps, runtime = vendor.owned.annotations, vendor.config_maps, vendor.place.runtime_class_name
+    lost = [name for _, name in vendor.selects if name and name in owned]
+    problems.when(lost, "selects", f"{' and '.join(lost)}: among `owned`, and so removed unread")
+    message = f"{maps} is among `owned`: it would be removed from pods that are not translated, too"
+    problems.when(maps is not None and maps in owned, "configMaps", message)
     message = f"the runtimeClassName {runtime} is guarded, but the mapping itself writes it"
     wrong = runtime and vendor.guard.catch("runtimeClassName", runtime, place="field") is not None
     problems.when(wrong, "guard", message, "remove one of them")
@@ -247,28 +247,6 @@ def _check_rows(document: Vendor, keys: Collection[str], forms: Collection[str],
                 here.unknown(("values", key, form), "form", form, forms)
 
 
-def _check_owned(vendor: Vendor, problems: Problems) -> None:
-    """Report keys that are among the marks of a scheduler: they would be stripped."""
-    marks: dict[str, NameSet] = {"label": vendor.owned.labels, "annotation": vendor.owned.annotations}
-    for key, template in ((each, template) for each in vendor.keys.values() for template in each.spellings):
-        message = f"{template.text} is the key {key.name!r}: it would be stripped before it is read"
-        problems.when(template.text in marks.get(key.place, ()), "owned", message)
-    _check_placed(vendor, marks, problems)
-
-
-def _check_placed(vendor: Vendor, marks: Mapping[str, NameSet], problems: Problems) -> None:
-    """Report the same of what pods get; or that it is ours."""
-    for place, written in vendor.place.written.items():
-        for name in written if place in marks else ():
-            path = ("place", f"{place}s", name)
-            if name.startswith(PREFIX):
-                problems.add(path, f"{name} is for users and this webhook only", "leave it out")
-            elif name in marks[place]:
-                problems.add(path, f"{name} is among `owned`: it would be removed again")
-    lost = [name for _, name in vendor.selects if name and name in vendor.owned.annotations]
-    problems.when(bool(lost), ("selects",), f"{' and '.join(lost)}: among `owned`, and so removed unread")
-
-
 def _check_totals(vendor: Vendor, problems: Problems) -> None:
     """Report totals of a pod without a rule for its containers: each that requests would get all of it."""
     for key in vendor.keys.values() if "containers" not in vendor.model_fields_set else ():
@@ -293,25 +271,28 @@ def _defaults(defaults: Filled) -> dict[Dimension, Default]:
     return {dimension: Default(value, "mapping") for dimension, value in written.items() if value is not None}
 
 
-def compile_variables(
-    variables: Variables,
-    keys: Collection[str | None],  # in names of keys, and those whose row a key picks
-    marks: Collection[str],  # in names that only a scheduler writes, and in hints
-    own: Collection[str],  # those that the document itself has, not one that it extends
-    problems: Problems,
+def _variables(
+    document: Vendor, keys: Collection[Key], own: Collection[str], problems: Problems
 ) -> dict[str, Variable]:
     """Compile the variable parts of names, with their rows."""
-    compiled: dict[str, Variable] = {}
-    empty = _empty(variables, keys, problems)
+    variables, marks, compiled = document.variables, _variables_of_marks(document), dict[str, Variable]()
+    used = {variable for key in keys for variable in (*key.variables, key.row_of)}
+    empty = _empty(variables, used, problems)
     for name, variable in ((name, variables[name]) for name in variables if name not in empty):
-        here, everywhere = problems.at("variables", name), variable.table is not None and name not in keys
+        here, everywhere = problems.at("variables", name), variable.table is not None and name not in used
         compiled[name] = _compiled(variable, here).model_copy(update={"name": name, "everywhere": everywhere})
         if everywhere:
             _check_row_of_all(compiled[name], variables, here)
-        elif name in own and name not in keys and (variable.write or name not in marks):
+        elif name in own and name not in used and (variable.write or name not in marks):
             # Nothing is written with it, and only marks are read with it.
             here.add((), f"has no effect: no key contains {{{name}}}", "add it to a key, or remove it")
     return compiled
+
+
+def _variables_of_marks(document: Vendor) -> set[str]:
+    """Those in names that only a scheduler writes, and in hints."""
+    names = (*document.marks, *document.all_hints, *(document.match.keys or ()))
+    return {variable for name in names for variable in Template(name).variables}
 
 
 def _empty(variables: Variables, keys: Collection[str | None], problems: Problems) -> set[str]:
@@ -344,16 +325,12 @@ def _compiled(variable: Variable, problems: Problems) -> Variable:
     models = frozenset(variable.models).intersection(known)
     rows = {key: _row(row, models, problems.at("rows", key)) for key, row in table.items()}
     available = {key: row for key, row in rows.items() if row is not None}
-    _check_written(variable, variable.listed if variable.table is None else [*available], models, problems)
-    others = {key: _models_of(row) for key, row in table.items() if key not in available}
-    return variable.model_copy(update={"rows": available, "of_other_models": others})
-
-
-def _check_written(variable: Variable, choices: Collection[str], models: Collection[str], problems: Problems) -> None:
-    on = " or ".join(models)
-    for value in variable.write if choices or variable.table else ():
+    choices, on = variable.listed if variable.table is None else [*available], " or ".join(models)
+    for value in variable.write if choices or table else ():
         message, hint = f"{value!r} is no value{on and f' on {on}'}", f"available are {', '.join(choices)}"
         problems.when(value not in choices, "write", message, hint)
+    others = {key: _models_of(row) for key, row in table.items() if key not in available}
+    return variable.model_copy(update={"rows": available, "of_other_models": others})
 
 
 def _by_model(row: Row) -> list[Mapping[str, Range]]:
@@ -412,9 +389,10 @@ class _Found(NamedTuple):
     lets_through: bool = True  # whether it lets pods through
 
 
-def compile_lets_through(document: Vendor, keys: Mapping[str, Key], problems: Problems) -> LetsThrough:
+def _lets_through(document: Vendor, keys: Mapping[str, Key], problems: Problems) -> LetsThrough:
     """Compile the names that let a pod through; the result is usable only without problems."""
-    found = list(dict.fromkeys(_named(document, keys)))
+    named = list(_named(document, keys))
+    found = list(dict.fromkeys([*named, *_prefixes(document, named)]))
     for kind, check in _CHECKS.items():
         for each in (each for each in found if each.kind == kind):
             for message, hint in check(each.glob):
@@ -436,30 +414,25 @@ def compile_lets_through(document: Vendor, keys: Mapping[str, Key], problems: Pr
 
 
 def _named(document: Vendor, keys: Mapping[str, Key]) -> Iterator[_Found]:
-    """Yield the names of keys, the prefixes of resources, the marks of schedulers, and the reported names of other systems."""
-    of_keys = list(_of_keys(document, keys))
-    yield from of_keys
-    yield from _prefixes(document, [each for each in of_keys if each.kind == "device"])
-    yield from _marks(document)
-    for each in reported_names(document, whole=True):
-        path = ("known", each.position, each.place)
-        yield _Found("foreign" if each.place == "resource" else "key", each.name, path)
-
-
-def _of_keys(document: Vendor, keys: Mapping[str, Key]) -> Iterator[_Found]:
-    for key in (key for key in keys.values() if key.place in KNOWN_PLACES):
-        for glob in (glob for template in key.templates for glob in spelled(template, document.variables)):
+    """Yield the names of keys, the marks of schedulers, and the reported names of other systems."""
+    for key, template in ((each, template) for each in keys.values() for template in each.templates):
+        for glob in template.globs(document.variables) if key.place in KNOWN_PLACES else ():
             yield _Found("device" if key.place == "resource" else "key", glob, ("keys", key.name, key.place))
+    yield from _marks(document)
+    for each in document.names_of_others():
+        if each.report and "*" not in each.name:
+            path = ("known", each.position, each.place)
+            yield _Found("foreign" if each.place == "resource" else "key", each.name, path)
 
 
-def _prefixes(document: Vendor, devices: Iterable[_Found]) -> Iterator[_Found]:
+def _prefixes(document: Vendor, named: Iterable[_Found]) -> Iterator[_Found]:
     """The prefixes of resource names, or the domains of keys beside them, where misspelled ones are looked for."""
     for i, glob in enumerate(document.match.resources or ()):
         yield _Found("prefix", glob, ("match", "resources", i))
     below: dict[str, FieldPath] = {}
-    for each in devices if not document.match.resources else ():
+    for each in named if not document.match.resources else ():
         domain, slash, _ = each.glob.partition("/")
-        if slash and "*" not in domain:
+        if each.kind == "device" and slash and "*" not in domain:
             below.setdefault(f"{domain}/", each.path)
     yield from (_Found("prefix", domain, path) for domain, path in below.items())
 
@@ -470,17 +443,10 @@ def _marks(document: Vendor) -> Iterator[_Found]:
     written: dict[FieldPath, str] = {("owned", i): mark for i, mark in enumerate(document.marks)}
     written |= {("match", "keys", i): key for i, key in enumerate(instead or ())}
     for path, text in written.items():
-        for glob in spelled(Template(text), document.variables):
+        for glob in Template(text).globs(document.variables):
             # One that could be any key of a domain matters only beside a key of the vendor, and that lets the pod through.
             narrow = _LETTER.search(glob.rpartition("/")[2]) is not None
             yield _Found("key", glob, path, narrow and (instead is None or path[0] == "match"))
-
-
-def spelled(template: Template, variables: Variables) -> Iterator[str]:
-    """Yield a key for each value of its variables, or once with ``*`` for those that cannot be listed."""
-    yield from (key for key, _ in template.names(variables))
-    if template.pattern(variables) is not None:
-        yield template.glob
 
 
 _Wrong: TypeAlias = Iterator[tuple[str, str | None]]  # what is wrong with a name, and a hint

@@ -148,6 +148,12 @@ class Template:
         """The name with ``*``, which matches any text, in the place of each variable."""
         return VARIABLE.sub("*", self.text)
 
+    def globs(self, variables: Variables) -> Iterator[str]:
+        """Yield a name for each value of its variables, or once with ``*`` for those that cannot be listed."""
+        yield from (name for name, _ in self.names(variables))
+        if any(part.pattern for part in self._parts(variables)):
+            yield self.glob
+
     def count(self, variables: Variables) -> int:
         """Return the number of names that `names` yields."""
         return math.prod(len(part.listed) for part in self._parts(variables))

@@ -20,7 +20,7 @@ from typing import Final
 from webhook.labels import PREFIX
 from webhook.mapping.document import Problems, parse
 from webhook.mapping.model.keys import CONTAINER, Binding, KeyPlace, Template, Variable
-from webhook.mapping.model.vendor import BUILT_IN, Vendor, advised_names, known_resources
+from webhook.mapping.model.vendor import BUILT_IN, KnownPlace, Vendor
 from webhook.mapping.notation import MAX_KEY, Expression, NameSet, expression
 from webhook.pod import DEVICE_CLASS
 from webhook.request import Dimension
@@ -250,9 +250,8 @@ class Nearness:
         self._metadata = _Keys(name for vendor in vendors for name in _local_names(vendor, "label", "annotation"))
         self._hints, self._hint_patterns = _hints_of(vendors)
         # Resource names of other systems.
-        self.known = NameSet.of(itertools.chain.from_iterable(map(known_resources, vendors)))
-        told = itertools.chain.from_iterable(map(advised_names, vendors))
-        self._told = NameSet.of(entry.name for entry in told if entry.place != "resource")
+        self.known = _of_others(vendors, "resource")
+        self._told = _of_others(vendors, "label", "annotation")
         self._amounts = {vendor.name: _Amounts(vendor) for vendor in vendors}
         self._possible = [*itertools.chain.from_iterable(map(_possible, vendors))]
 
@@ -377,6 +376,10 @@ class Nearness:
                 return NearMiss(f"{domain}/{meant.local}", sure or distance(local, meant.local, 1) == 1)
             return NearMiss(meant.template.text, sure, meant.choices)
         return None
+
+
+def _of_others(vendors: Iterable[Vendor], *places: KnownPlace) -> NameSet:
+    return NameSet.of(entry.name for vendor in vendors for entry in vendor.names_of_others(*places))
 
 
 def _hints_of(vendors: Iterable[Vendor]) -> tuple[_Keys, NameSet]:
@@ -570,7 +573,7 @@ def _further(vendor: Vendor) -> Iterator[str]:
     """Yield the keys that schedulers write, hints for these, guarded keys, and reported ones of other systems."""
     yield from (*vendor.marks, *vendor.all_hints)
     yield from (name.partition("=")[0] for name in (*vendor.owned.belongs.exact, *vendor.owned.belongs.globs))
-    yield from (entry.name for entry in advised_names(vendor) if entry.report and entry.place != "resource")
+    yield from (entry.name for entry in vendor.names_of_others("label", "annotation") if entry.report)
     yield from (vendor.config_maps,) if vendor.config_maps is not None else ()
     for rule in vendor.guard.rules:
         yield from rule.names if rule.place in {"annotation", "label"} else ()

@@ -16,7 +16,7 @@ from webhook.mapping.model.compiling import Capacity
 from webhook.mapping.model.keys import KeyPlace
 from webhook.mapping.model.names import Names, NearMiss, Nearness, Owner, ReadKeys, check_owners, index, read_keys
 from webhook.mapping.model.shim import ARCH_LABEL, Shim
-from webhook.mapping.model.vendor import BUILT_IN, KnownPlace, Owned, Vendor, reported_names, union
+from webhook.mapping.model.vendor import BUILT_IN, KnownPlace, OtherName, Owned, Vendor, union
 from webhook.mapping.notation import compile_glob, literal, parse_bytes, parse_card, parse_device
 from webhook.mapping.settings import Settings
 from webhook.mapping.strict import Amount
@@ -172,12 +172,12 @@ def _check_names(vendors: Mapping[str, Vendor], problems: Problems) -> None:
                 problems.of(vendor.source).unknown(path, kind, name, known)
 
 
-def _check_settings(vendors: Mapping[str, Vendor], settings: Settings, problems: Problems) -> None:
+def _check_settings(vendors: Mapping[str, Vendor], settings: Settings, users: Names, problems: Problems) -> None:
     """Report the same of the settings, and vendors that cannot have the part that these give them."""
     named: dict[FieldPath, str] = {} if settings.target is None else {("target",): settings.target}
     named |= {("served", position): name for position, name in enumerate(settings.served)}
     named |= {("owners", key): name for key, name in settings.owners.items()}
-    users, here = index(vendors.values(), "resource"), problems.of(SETTINGS)
+    here = problems.of(SETTINGS)
     for path, name in named.items():
         here.unknown(path, "vendor", name, vendors, _names(vendors))
         if name in vendors and path[0] == "served":
@@ -246,6 +246,7 @@ class Policy:
     names: Mapping[str, str]  # by every name that people may write: that of the vendor, and its aliases
     settings: Settings  # the settings of the cluster, with the vendors' own names
     digest: str  # 12 hex digits, the same wherever the same documents are in force
+    users: Names  # the vendors that have each resource name, inactive ones too
     resources: Names  # the readers of each name
     labels: Names
     annotations: Names
@@ -300,13 +301,8 @@ class Policy:
         """Return whether the cluster serves these resource names or other keys of a vendor."""
         if not self.served or vendor.name in self.served:
             return True
-        users = [{owner.vendor for owner in self._users.owners(key)} for key in keys]
+        users = [{owner.vendor for owner in self.users.owners(key)} for key in keys]
         return bool(users) and any(all(name in each for each in users) for name in self.served)
-
-    @cached_property
-    def _users(self) -> Names:
-        """The vendors that have each resource name, inactive ones too."""
-        return index(self.vendors.values(), "resource")
 
     @cached_property
     def near(self) -> Nearness:
@@ -324,16 +320,19 @@ class Policy:
     def reported_names(self) -> Mapping[KnownPlace, Mapping[str, str]]:
         """The names of other systems that are reported, with advice, by their place; none that a vendor in force reads."""
         found: dict[KnownPlace, dict[str, str]] = {"resource": {}, "label": {}, "annotation": {}}
-        for entry in itertools.chain(*(reported_names(each, whole=True) for each in self.vendors.values())):
-            if entry.name not in self.request_keys:
+        for entry in self._reported:
+            if "*" not in entry.name and entry.name not in self.request_keys:
                 found[entry.place].setdefault(entry.name, entry.advice)
         return found
 
     @cached_property
     def reported_patterns(self) -> tuple[tuple[re.Pattern[str], str], ...]:
         """Patterns of such resource names, each with its advice."""
-        found = itertools.chain(*(reported_names(each, whole=False) for each in self.vendors.values()))
-        return tuple((compile_glob(entry.name), entry.advice) for entry in found)
+        return tuple((compile_glob(entry.name), entry.advice) for entry in self._reported if "*" in entry.name)
+
+    @property
+    def _reported(self) -> list[OtherName]:
+        return [entry for vendor in self.vendors.values() for entry in vendor.names_of_others() if entry.report]
 
     @cached_property
     def searched_keys(self) -> frozenset[str]:
@@ -447,12 +446,13 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         "owners": {key: names.get(name, name) for key, name in settings.owners.items()},
     }
     settings = settings.model_copy(update=own)
-    vendors, disputes = _with_owners(vendors, settings)
+    users = index(vendors.values(), "resource")
+    vendors, disputes = _with_owners(vendors, settings, users)
     active = [vendor for vendor in vendors.values() if not vendor.inactive]
     read = {place: index(active, place) for place in _OF_PODS}
     problems = Problems()
     _check_names(vendors, problems)
-    _check_settings(vendors, settings, problems)
+    _check_settings(vendors, settings, users, problems)
     for place in ("resource", "annotation"):
         check_owners(read[place], place, vendors, problems)
     _check_chains(vendors, settings, problems)
@@ -471,11 +471,12 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         names=names,
         settings=settings,
         digest=digest,
+        users=users,
         resources=read["resource"],
         labels=read["label"],
         annotations=read["annotation"],
         node_selector=read["nodeSelector"],
-        inactive=_inactive_names(vendors, read["resource"], disputes),
+        inactive=_inactive_names(users, read["resource"], disputes),
         largest_card=largest,
         largest_devices=sizes,
         smallest_memory=parse_bytes(settings.smallest_memory),
@@ -491,32 +492,28 @@ def _names(vendors: Mapping[str, Vendor]) -> dict[str, str]:
     return {**aliases, **{name: name for name in vendors}}
 
 
-def _with_owners(vendors: Mapping[str, Vendor], settings: Settings) -> tuple[dict[str, Vendor], dict[str, str]]:
+def _with_owners(
+    vendors: Mapping[str, Vendor], settings: Settings, users: Names
+) -> tuple[dict[str, Vendor], dict[str, str]]:
     """Apply the setting `owners`: return the vendors with the named ones active and others with such a key inactive."""
     owned = dict(vendors)
     disputes: dict[str, str] = {}
     for name, owner in settings.owners.items():
-        users = {user.vendor for user in index(vendors.values(), "resource").owners(name)}
-        for user in users:
+        for user in {user.vendor for user in users.owners(name)}:
             owned[user] = vendors[user].model_copy(update={"inactive": user != owner})
             disputes[user] = name
     return owned, disputes
 
 
-def _inactive_names(
-    vendors: Mapping[str, Vendor], resources: Names, disputes: Mapping[str, str]
-) -> dict[str, tuple[Owner, str]]:
+def _inactive_names(users: Names, resources: Names, disputes: Mapping[str, str]) -> dict[str, tuple[Owner, str]]:
     """Return the resource names that only inactive vendors have, each with the disputed name that decides it.
 
     An inactive vendor that shares no name with an active one is in no dispute: its names have no owner here.
     """
-    decided: dict[str, tuple[Owner, str]] = {}
-    for vendor in vendors.values():
-        names = index([vendor], "resource").exact if vendor.inactive else {}
-        disputed = disputes.get(vendor.name) or next((key for key in names if key in resources.exact), None)
-        if disputed is not None:
-            decided |= {key: (owners[0], disputed) for key, owners in names.items() if key not in resources.exact}
-    return decided
+    shared = [(owner.vendor, key) for key, owners in users.exact.items() if key in resources.exact for owner in owners]
+    disputed = {**dict(reversed(shared)), **disputes}
+    alone = [(key, owners) for key, owners in users.exact.items() if key not in resources.exact]
+    return {key: (each, disputed[each.vendor]) for key, owners in alone for each in owners if each.vendor in disputed}
 
 
 def _sizes_of_cards(cards: Mapping[str, Amount], largest_card: int, problems: Problems) -> dict[str, int]:

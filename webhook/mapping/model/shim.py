@@ -23,7 +23,6 @@ from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from webhook.mapping.document import Problems
-from webhook.mapping.notation import parse_unit
 from webhook.mapping.strict import (
     FEW,
     SOME,
@@ -37,7 +36,7 @@ from webhook.mapping.strict import (
     one_of,
     told,
 )
-from webhook.request import ALL, Number, Percent, Request, Size
+from webhook.request import ALL, Percent, Request, Size
 
 LD_LIBRARY_PATH: Final = "LD_LIBRARY_PATH"
 LD_PRELOAD: Final = "LD_PRELOAD"
@@ -252,8 +251,8 @@ class Audit(Strict):
 class Units(Strict):
     """The units in which variables contain amounts, rounded up."""
 
-    memory: SizeUnit = "1Mi"
-    cores: ShareUnit = "1%"
+    memory: SizeUnit = Field("1Mi", validate_default=True)
+    cores: ShareUnit = Field("1%", validate_default=True)
 
 
 DeliveryKind: TypeAlias = Literal["hostPath", "image", "emptyDir", "csi", "none"]
@@ -371,7 +370,7 @@ class Shim(Strict):
     search: LibraryPath | None = told(alias="libraryPath")
     preloaded: Preload | None = told(alias="preload")
     audit: Audit | None = None
-    units: Units = told("of {memory} and {cores}", Units.model_construct(memory="1Mi", cores="1%"))
+    units: Units = told("of {memory} and {cores}", {}, validate_default=True)
     env: dict[KeyText, Long] = told(
         "with {memory}, {cores}, {devices} and {container}; {index} in names: one for each device", {}, max_length=SOME
     )
@@ -388,8 +387,6 @@ class Shim(Strict):
         variables: tuple[ShimVariable, ...]  # that the library reads, with that one and `LD_AUDIT`
         indexed: tuple[ShimVariable, ...]  # of these, those for each device
         if_unset: Mapping[str, str]  # variables, with values, that a container's own `env` may set otherwise
-        memory_unit: Number  # bytes in which variables contain amounts
-        cores_unit: Number  # percent, likewise
         names: frozenset[str]  # all variables that the shim may write; `*` in one stands for an index
         path_alone: PodEntry  # the entry for a container without `LD_LIBRARY_PATH`
         path_assumed: str  # the warning about it
@@ -420,9 +417,9 @@ class Shim(Strict):
         """Return the values of the variables for a settled request, without those for which it has no limit."""
         amounts = {"container": container, "devices": str(request.devices)}
         if isinstance(request.memory, Size):
-            amounts["memory"] = str(-(-request.memory.bytes // self.memory_unit))
+            amounts["memory"] = str(-(-request.memory.bytes // self.units.memory))
         if isinstance(request.cores, Percent):
-            amounts["cores"] = str(-(-request.cores.value // self.cores_unit))
+            amounts["cores"] = str(-(-request.cores.value // self.units.cores))
         missing = _AMOUNTS.difference(amounts)
         values: dict[str, str] = {}
         for variable in self.variables:
@@ -456,8 +453,6 @@ def compile_shim(model: Shim, forms: Collection[str], problems: Problems) -> Shi
         "deliveries": next(iter(by_architecture.values()), deliveries),
         "by_architecture": by_architecture,
         "preload": tuple(getattr(model.preloaded, "prefix", ())),
-        "memory_unit": parse_unit(model.units.memory)[0],
-        "cores_unit": parse_unit(model.units.cores)[0],
         **_search(model.search or LibraryPath.model_construct(prefix=[], image_default=[])),
     }
     compiled = model.model_copy(update=derived)

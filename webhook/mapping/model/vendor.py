@@ -185,6 +185,21 @@ class SharedName(Strict):
     instead: Long = Field(description="a sentence about what to configure instead")
 
 
+KnownPlace: TypeAlias = Literal["resource", "label", "annotation"]
+
+KNOWN_PLACES: Final[tuple[KnownPlace, ...]] = ("resource", "label", "annotation")
+
+
+class OtherName(NamedTuple):
+    """A name of another system in `known`, of a resource perhaps with ``*``; without advice its text is empty."""
+
+    place: KnownPlace
+    name: str
+    advice: str
+    report: bool
+    position: int
+
+
 @dataclass(frozen=True, slots=True)
 class LetsThrough:
     """The names by which match conditions send a pod to the webhook; ``*`` matches any text."""
@@ -346,6 +361,16 @@ class Vendor(Strict):
         """`hints`, and the annotations in `selects`, which have no effect without a target that obeys them."""
         return (*self.hints, *(annotation for _, annotation in self.selects if annotation is not None))
 
+    def names_of_others(self, *places: KnownPlace) -> Iterator[OtherName]:
+        """The names of `known` in these places, or in any."""
+        for position, entry in enumerate(self.known):
+            known = (
+                KnownName.model_construct(resource=entry, advice="", report=False) if isinstance(entry, str) else entry
+            )
+            for place in places or KNOWN_PLACES:
+                for name in texts(getattr(known, place)):
+                    yield OtherName(place, name, " ".join(known.advice.split()), known.report, position)
+
     @property
     def sizes(self) -> bool:
         """Whether its keys can request memory or cores, and not only devices."""
@@ -359,38 +384,3 @@ class Vendor(Strict):
 def system_names(first: Vendor, second: Vendor) -> tuple[str, str]:
     """Return how a message names the systems of two vendors; if they have the same one, the vendors themselves."""
     return (first.name, second.name) if first.system == second.system else (first.system, second.system)
-
-
-KnownPlace: TypeAlias = Literal["resource", "label", "annotation"]
-
-KNOWN_PLACES: Final[tuple[KnownPlace, ...]] = ("resource", "label", "annotation")
-
-
-class AdvisedName(NamedTuple):
-    """A name of another system with advice."""
-
-    place: KnownPlace
-    name: str
-    advice: str
-    report: bool
-    position: int
-
-
-def advised_names(document: Vendor) -> Iterator[AdvisedName]:
-    """Yield the names of `known` that have advice."""
-    for position, entry in enumerate(document.known):
-        if not isinstance(entry, str):
-            for place in KNOWN_PLACES:
-                for name in texts(getattr(entry, place)):
-                    yield AdvisedName(place, name, " ".join(entry.advice.split()), entry.report, position)
-
-
-def known_resources(document: Vendor) -> Iterator[str]:
-    """Yield the resource names of `known`, some with ``*``."""
-    yield from (entry for entry in document.known if isinstance(entry, str))
-    yield from (entry.name for entry in advised_names(document) if entry.place == "resource")
-
-
-def reported_names(document: Vendor, *, whole: bool) -> list[AdvisedName]:
-    """Return the names of other systems that are reported: whole ones, or patterns of resource names."""
-    return [entry for entry in advised_names(document) if entry.report and whole is ("*" not in entry.name)]
