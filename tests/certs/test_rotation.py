@@ -1,6 +1,7 @@
 """What is stored, created again and when, over the years; what survives damage; and since when callers trust what."""
 
 import datetime as dt
+import functools
 import math
 from dataclasses import replace
 
@@ -341,50 +342,42 @@ def test_no_key_is_printed() -> None:
 A, B, C = b"a", b"b", b"c"
 
 
-def test_nothing_is_known_at_first() -> None:
-    """Before anybody has looked nothing may be served."""
-    trust = Trust(10)
-    assert not trust.servable(A, 0, first=True)
-    assert trust.seconds(A, 0) == float("inf")
+NEVER = float("inf")
+LOOKS: dict[str, list[tuple[list[list[bytes]] | None, int]]] = {
+    "nobody has looked": [],
+    "nobody calls": [(None, 0)],
+    "made with it": [(None, 0), ([[A]], 1)],
+    "at the first look": [([[A, B], [A]], 0)],
+    "later, in both from 5 on": [([[A]], 0), ([[A, B], [A]], 1), ([[A, B], [A, B]], 5)],
+    "taken away": [([[A]], 0), ([[]], 100), ([[A]], 101)],
+}
+"""What was seen in the two webhooks, and when."""
 
 
-def test_nobody_calls() -> None:
-    """Without a webhook configuration the first serving certificate is served at once; a later one is not."""
-    trust = Trust(10).observed(None, 0)
-    assert trust.servable(A, 0, first=True)
-    assert not trust.servable(A, 1e9, first=False)
-
-
-def test_what_the_registration_was_made_with() -> None:
-    """Who learns of the webhook configuration learns of it, too: replicas that start together need not wait."""
-    trust = Trust(10).observed(None, 0).observed([[A]], 1)
-    assert trust.servable(A, 1, first=True)
-    assert trust.seconds(A, 1) == 10
-
-
-def test_what_was_there_at_the_first_look() -> None:
-    """It is in use already; to put it in the place of another one takes the whole time."""
-    trust = Trust(10).observed([[A, B], [A]], 0)
-    assert trust.servable(A, 0, first=False)
-    assert trust.seconds(A, 9) == 1
-    assert trust.seconds(A, 10) == 0
-    assert B not in trust.since, "one of the two webhooks would fail"
-
-
-def test_what_came_later_has_to_settle() -> None:
-    """From the moment it is seen in both webhooks."""
-    trust = Trust(10).observed([[A]], 0).observed([[A, B], [A]], 1).observed([[A, B], [A, B]], 5)
-    assert trust.seconds(B, 5) == 10
-    assert not trust.servable(B, 14.9, first=True)
-    assert trust.servable(B, 15, first=False)
-    assert trust.seconds(C, 5) == float("inf")
-
-
-def test_what_was_taken_away_begins_again() -> None:
-    """Even if it was there at first."""
-    trust = Trust(10).observed([[A]], 0).observed([[]], 100).observed([[A]], 101)
-    assert not trust.servable(A, 110, first=False)
-    assert trust.servable(A, 111, first=False)
+@pytest.mark.parametrize(
+    "looks, ca, at, first, later, seconds",
+    [
+        ("nobody has looked", A, 0, False, False, NEVER),
+        ("nobody calls", A, 1e9, True, False, NEVER),
+        ("made with it", A, 1, True, True, 10),
+        # It is in use already; to put it in the place of another one takes the whole time.
+        ("at the first look", A, 9, True, True, 1),
+        ("at the first look", A, 10, True, True, 0),
+        # One of the two webhooks would fail.
+        ("at the first look", B, 10, False, False, NEVER),
+        ("later, in both from 5 on", B, 5, False, False, 10),
+        ("later, in both from 5 on", B, 14.75, False, False, 0.25),
+        ("later, in both from 5 on", B, 15, True, True, 0),
+        ("later, in both from 5 on", C, 15, False, False, NEVER),
+        ("taken away", A, 110, False, False, 1),
+        ("taken away", A, 111, True, True, 0),
+    ],
+)
+def test_what_may_be_served(looks: str, ca: bytes, at: float, *, first: bool, later: bool, seconds: float) -> None:
+    """As the first serving certificate, or as a later one; and how long it takes until all callers know its CA."""
+    trust = functools.reduce(lambda found, look: found.observed(*look), LOOKS[looks], Trust(10))
+    found = trust.servable(ca, at, first=True), trust.servable(ca, at, first=False), trust.seconds(ca, at)
+    assert found == (first, later, seconds)
 
 
 QUARTERS = st.integers(0, 40).map(lambda number: number / 4)

@@ -235,20 +235,14 @@ async def test_of_a_pod_that_names_more_than_it_has_containers_a_bounded_part_is
         assert (seen.named, seen.waiting) == (tuple(names[:-1]), tuple(names[:-1]))
 
 
-@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-async def test_pods_that_have_ended_use_nothing(phase: str) -> None:
-    """Their claims are gone."""
+@pytest.mark.parametrize(
+    "more", [{"status": {"phase": "Succeeded"}}, {"status": {"phase": "Failed"}}, {"team": "elsewhere"}], ids=str
+)
+async def test_pods_that_use_nothing_here(more: dict[str, Any]) -> None:
+    """Claims of those that have ended are gone, and names are of a namespace."""
     api = Cluster()
     api.template(other(0))
-    api.pod("user", other(0).name, status={"phase": phase})
-    assert await collected(api) == []
-
-
-async def test_a_pod_of_another_namespace_uses_nothing_here() -> None:
-    """Names are of a namespace."""
-    api = Cluster()
-    api.template(other(0))
-    api.pod("user", other(0).name, team="elsewhere")
+    api.pod("user", other(0).name, **more)
     assert await collected(api) == []
 
 

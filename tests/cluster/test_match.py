@@ -55,11 +55,7 @@ def made(let_through: MatchedNames) -> Object:
 def with_words(text: str) -> Object:
     """The configuration for all names with another expression in its first webhook."""
     configuration = made(REACH)
-    (gpu_keys,) = (
-        matchCondition
-        for matchCondition in configuration["webhooks"][0]["matchConditions"]
-        if matchCondition["name"] == GPU_KEYS
-    )
+    *_, gpu_keys = configuration["webhooks"][0]["matchConditions"]
     gpu_keys["expression"] = text
     return configuration
 

@@ -43,13 +43,13 @@ from tests.doctor.scene import (
     queue,
     refused,
     registered,
-    replica,
     resource_slice,
     result_of,
     secret,
     space,
     started_with,
 )
+from tests.yaml_text import load_yaml
 from webhook import __version__
 from webhook.cli.commands.check import as_json, as_text
 from webhook.cluster.client import Object, UnreachableError
@@ -237,61 +237,11 @@ ORDERED = annotated("team", {"target": "kai"})
 
 BY_HAND = registered(OUTCOME) | {"metadata": {"name": "00-vgpu-webhook"}}
 
-UNREADY = replica("a", "Running", {"name": "webhook", "ready": False, "state": {"running": {}}}, Ready="False")
+STATES = load_yaml(Path(__file__).with_name("states.yaml").read_text())
+UNREADY, UNPULLED, UNPLACED, CREATING, CRASHING, EVICTED, FORBIDDEN = STATES.values()
 LEAVING = UNREADY | {"metadata": {**UNREADY["metadata"], "deletionTimestamp": NOW.isoformat()}}
-UNPULLED = replica(
-    "a",
-    "Pending",
-    {
-        "state": {
-            "waiting": {
-                "reason": "ImagePullBackOff",
-                "message": 'Back-off pulling image "example/vgpu-webhook:1": ErrImagePull: not found',
-            }
-        }
-    },
-)
-UNPLACED = replica(
-    "b",
-    "Pending",
-    PodScheduled={
-        "status": "False",
-        "reason": "Unschedulable",
-        "message": "0/1 nodes are available: 1 node(s) had untolerated taint(s).",
-    },
-)
-CREATING = replica("c", "Pending", {"state": {"waiting": {"reason": "ContainerCreating"}}}, PodScheduled="True")
-CRASHING = replica(
-    "a",
-    "Running",
-    {
-        "state": {
-            "waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting failed container=webhook"}
-        },
-        "lastState": {
-            "terminated": {"exitCode": 1, "reason": "Error", "message": "error: /certificates: no tls.crt\n"}
-        },
-    },
-)
-"""As a kubelet states them."""
-EVICTED = READY[0] | {
-    "status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
-}
 UNREGISTERED: dict[str, Any] = {"configurations": []}
 STATIC = started_with("--registration=static", "--service=gpu/vgpu-webhook")
-FORBIDDEN = DEPLOYED | {
-    "status": {
-        "conditions": [
-            {
-                "type": "ReplicaFailure",
-                "status": "True",
-                "reason": "FailedCreate",
-                "message": 'pods "vgpu-webhook-1" is forbidden: exceeded quota: cpu',
-            }
-        ]
-    }
-}
-
 OK, WARNING, ERROR = Level.OK, Level.WARNING, Level.ERROR
 CASES: list[tuple[str, Level, str, Facts]] = [
     ("api-server", OK, "v1.36.3", HEALTHY),

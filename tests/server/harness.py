@@ -36,12 +36,8 @@ UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 Object: TypeAlias = dict[str, Any]
 
 
-def client_context() -> ssl.SSLContext:
-    """Give the TLS context of a client that trusts our CA."""
-    return ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
-
-
-CLIENT = client_context()
+CLIENT = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
+"""Of a client that trusts our CA."""
 
 
 def pod(name: str = "web") -> Object:

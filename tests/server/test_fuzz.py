@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.server.harness import CLIENT, Answer, Connection, Server, call, connected, request, review, serving
 from tests.waiting import Later, running_ahead, turns
+from tests.yaml_text import load_yaml
 from webhook.admission import decide
 from webhook.admission.decision import Context, Decision
 from webhook.mapping.load import load_policy
@@ -76,48 +78,7 @@ def check(found: list[list[Answer]]) -> None:
                 assert answer.json["code"] == answer.status
 
 
-gpu_pod: dict[str, Any] = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {
-        "name": "x",
-        "generateName": "x-",
-        "namespace": "team",
-        "labels": {"aliyun.com/gpu-count": "2", "vgpu-webhook.io/inject": "enabled"},
-        "annotations": {"vgpu-webhook.io/target": "nvidia", "vgpu-webhook.io/status": "{}"},
-        "ownerReferences": [{"kind": "ReplicaSet", "name": "web-5d4f", "controller": True}],
-    },
-    "spec": {
-        "schedulerName": "default-scheduler",
-        "nodeName": "",
-        "nodeSelector": {"a": "b"},
-        "tolerations": [{"key": "x", "operator": "Exists"}],
-        "affinity": {},
-        "os": {"name": "linux"},
-        "volumes": [{"name": "v", "emptyDir": {}}, {"name": "h", "hostPath": {"path": "/usr", "type": ""}}],
-        "initContainers": [{"name": "i", "restartPolicy": "Always", "resources": {}}],
-        "containers": [
-            {
-                "name": "c",
-                "securityContext": {"privileged": False},
-                "env": [
-                    {"name": "LD_LIBRARY_PATH", "value": "/a::/b"},
-                    {"name": "LD_PRELOAD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-                    {"name": "CUDA_DISABLE_CONTROL", "value": "false"},
-                ],
-                "envFrom": [{"configMapRef": {"name": "x"}}],
-                "volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "a"}],
-                "resources": {
-                    "limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3k", "cpu": "1"},
-                    "requests": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3k"},
-                },
-            },
-            {"name": "d", "resources": {"limits": {"aliyun.com/gpu-mem": "8"}}},
-        ],
-    },
-}
-
-
+GPU_POD = load_yaml(Path(__file__).with_name("gpu-pod.yaml").read_text())
 FUZZ = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
@@ -125,7 +86,7 @@ FUZZ = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_to
 @given(st.lists(st.tuples(st.integers(0, 3000), st.binary(min_size=1, max_size=4)), min_size=1, max_size=10))
 def test_damaged_reviews(damages: list[tuple[int, bytes]]) -> None:
     """A review with some of its bytes overwritten: bad UTF-8, broken escapes, numbers that are none."""
-    body = review(obj=gpu_pod)
+    body = review(obj=GPU_POD)
     check(answers_to(*(request(body[:at] + junk + body[at + len(junk) :]) for at, junk in damages)))
 
 
@@ -188,7 +149,7 @@ def test_random_http(requests: list[bytes]) -> None:
 
 def test_extremes() -> None:
     """The shapes that break decoders: depth, length, digits, surrogates, doubled keys."""
-    body = review(obj=gpu_pod).decode()
+    body = review(obj=GPU_POD).decode()
     shapes = [
         "[" * 150_000,
         '{"a":' * 50_000,
