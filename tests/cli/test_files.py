@@ -1,6 +1,7 @@
-"""Manifests as Kubernetes reads them, and YAML output: order, quotes, no surprises."""
+"""Manifests as Kubernetes reads them, described namespaces, and YAML output: order, quotes, no surprises."""
 
 import itertools
+from pathlib import Path
 
 import pytest
 import yaml
@@ -8,6 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.cli.files import MAX_DEPTH, ManifestError, read_manifests, yaml_text
+from webhook.cli.simulate import load_namespaces
+from webhook.cli.terminal import Failure
+from webhook.labels import INJECT
 from webhook.mapping.document import parse
 
 
@@ -92,3 +96,53 @@ def test_mistakable_text_is_quoted(text: str) -> None:
 def test_plain_text_is_not_quoted(text: str) -> None:
     """What every parser takes for text stands plainly."""
     assert yaml_text({"a": text}) == f"a: {text}\n"
+
+
+ONE_NAMESPACE = """\
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: one
+  labels:
+    vgpu-webhook.io/inject: enabled
+    kubernetes.io/metadata.name: one
+  annotations:
+    vgpu-webhook.io/target: acme
+  creationTimestamp: null
+spec:
+  finalizers:
+  - kubernetes
+"""
+TWO = "apiVersion: v1\nkind: Namespace\nmetadata: {name: two}\n"
+LIST = """\
+{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "two"}}]}
+"""
+ONE_POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\n"
+
+
+def test_file_of_namespaces(tmp_path: Path) -> None:
+    """A described namespace is what its document says; other kinds are passed over."""
+    (tmp_path / "all.yaml").write_text(f"{ONE_NAMESPACE}---\n{ONE_POD}---\n{TWO}")
+    namespaces = load_namespaces(tmp_path / "all.yaml", INJECT)
+    assert namespaces.lookup("one").annotations == {"vgpu-webhook.io/target": "acme"}
+    assert namespaces.lookup("one").labels["vgpu-webhook.io/inject"] == "enabled"
+    assert namespaces.lookup("two").labels == {}
+
+
+def test_folder_of_namespaces(tmp_path: Path) -> None:
+    """A folder's YAML and JSON files are read, also what kubectl prints for several."""
+    (tmp_path / "a.yaml").write_text(ONE_NAMESPACE)
+    (tmp_path / "b.json").write_text(LIST)
+    (tmp_path / "notes.txt").write_text("not: [read")
+    namespaces = load_namespaces(tmp_path, INJECT)
+    assert set(namespaces.known) == {"one", "two"}
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
+def test_file_that_cannot_be_read(tmp_path: Path, content: bytes | None) -> None:
+    """A missing file, or one that is no text, is named."""
+    path = tmp_path / "file.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(Failure, match=r"file\.yaml"):
+        load_namespaces(path, INJECT)

@@ -1,12 +1,17 @@
-"""The system of a vendor, as messages about schedulers, plugins and webhooks name it."""
+"""What built-in mappings say of their system: how messages name it, what its nodes report, and how large slices are."""
 
+import json
 import re
-from typing import Final
+from typing import Any, Final
 
 from tests.cluster.config_maps import vendor
+from tests.mapping.vendors import LARGEST, policy
+from tests.naming import each_of
 from webhook.mapping.document import parse
-from webhook.mapping.load import build_policy, load_policy
+from webhook.mapping.load import build_policy, builtin, load_policy
 from webhook.mapping.model.vendor import Vendor, system_names
+from webhook.mapping.writing import write
+from webhook.request import Percent, Request, Size
 
 BUILT_IN = load_policy()
 
@@ -89,3 +94,42 @@ def test_each_says_what_its_nodes_report() -> None:
                 name
             )
     assert unknown == {"baidu", "cce", "metax", "qgpu"}
+
+
+MIB = 1024**2
+MODELS = {
+    model: None for row in builtin()["mig"].data["variables"]["profile"]["rows"].values() for model in row["memory"]
+}
+
+
+def configured(vendor: str, **variable: Any) -> Vendor:
+    """A built-in vendor of slices in a cluster that says this of its profiles."""
+    return policy(json.dumps({"extends": vendor, "variables": {"profile": variable}})).vendors[vendor]
+
+
+@each_of("model", MODELS)
+def test_models_of_slices(model: str) -> None:
+    """Every model of devices is cut in sevenths or in fourths, and more memory never comes with a smaller profile of it."""
+    rows = configured("mig", model=model).variables["profile"].rows
+    parts = {name: int(name[0]) for name in rows}
+    whole = 4 if max(parts.values()) == 4 and model in {"A30", "RTX-PRO-6000"} else 7
+    for name, row in rows.items():
+        assert row.cores == row.least_cores == Percent(parts[name] * 100 // whole), name
+        assert isinstance(row.memory, Size)
+        assert isinstance(row.least, Size)
+        nominal = int(name.partition(".")[2].partition("gb")[0]) * 1024 * MIB
+        assert 0.8 * nominal < row.least.bytes <= row.memory.bytes < nominal, name
+        assert row.memory.bytes % (128 * MIB) in {0, 64 * MIB}, name
+
+
+def test_every_profile_of_a_model_may_be_written() -> None:
+    """And each is the least that holds what it holds."""
+    for model in MODELS:
+        names = list(configured("mig", model=model).variables["profile"].rows)
+        plain = [name for name in names if not name.endswith(("me", "gfx", "all"))]
+        vendor = configured("mig", model=model, write=plain)
+        for name in plain:
+            row = vendor.variables["profile"].rows[name]
+            assert isinstance(row.least, Size)
+            found = write(vendor, Request(1, row.least, row.cores), {}, LARGEST, "main")
+            assert [key.key for key in found.keys.values()] == [f"nvidia.com/mig-{name}"]
