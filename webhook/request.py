@@ -292,15 +292,10 @@ def template_name(spec: Mapping[str, Any]) -> str:
 
 
 class ClaimTemplate(msgspec.Struct, frozen=True, gc=False):
-    """A ResourceClaimTemplate that a pod needs, the same for all pods of a namespace that request the same.
+    """A ResourceClaimTemplate that a pod needs, the same for all pods of a namespace that request the same."""
 
-    Attributes:
-        name: `template_name` of its ``spec``.
-        spec_json: the ``spec`` as the API server stores it, with every default.
-    """
-
-    name: str
-    spec_json: str
+    name: str  # `template_name` of its ``spec``
+    spec_json: str  # the ``spec`` as the API server stores it, with every default
 
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> "ClaimTemplate":

@@ -22,36 +22,24 @@ _PARTS: Final = re.compile(r"(?:\\.|[^.\\])+")
 
 @dataclass(frozen=True, slots=True)
 class PodPath:
-    """Where a kind contains pods, and of what a controller assembles them.
+    """Where a kind contains pods, and of what a controller assembles them."""
 
-    Attributes:
-        at: path of the pod template, or of the mapping with the fields of a pod spec.
-        template: whether it is a template: `metadata` and `spec`.
-        containers: paths, from there, of further containers.
-        resources: paths, from there, of the resources of a container whose rest is elsewhere.
-        metadata: path, from there, of the labels and annotations of a pod without a template; None: it has none.
-        fields: the fields of a pod spec that have a place there besides the containers; None: all of them.
-        defaults: path in the object of a mapping with fields for pods that have none of their own.
-        defaulted: those fields, which have a place at both.
-        below: paths in the object of labels and annotations that such a pod also has, the strongest first.
-        volumes: path in the object of volumes, of which a pod has those that it mounts.
-        patch: path, from there, of a text with a patch of the pod's spec that its controller makes.
-        patched: the same for all pods, as a path in the object; made first.
-        container: name of a container without one, and of one that is in no list; empty: the key that it is the value of.
-    """
-
-    at: Pattern
-    template: bool = False
-    containers: tuple[Pattern, ...] = ()
-    resources: tuple[Pattern, ...] = ()
+    at: Pattern  # path of the pod template, or of the mapping with the fields of a pod spec
+    template: bool = False  # whether it is a template: `metadata` and `spec`
+    containers: tuple[Pattern, ...] = ()  # paths, from there, of further containers
+    resources: tuple[Pattern, ...] = ()  # paths, from there, of the resources of a container whose rest is elsewhere
+    # path, from there, of the labels and annotations of a pod without a template; None: it has none
     metadata: Pattern | None = None
+    # the fields of a pod spec that have a place there besides the containers; None: all of them
     fields: tuple[str, ...] | None = None
-    defaults: Pattern | None = None
-    defaulted: tuple[str, ...] = ()
+    defaults: Pattern | None = None  # path in the object of a mapping with fields for pods that have none of their own
+    defaulted: tuple[str, ...] = ()  # those fields, which have a place at both
+    # paths in the object of labels and annotations that such a pod also has, the strongest first
     below: tuple[Pattern, ...] = ()
-    volumes: Pattern | None = None
-    patch: Pattern | None = None
-    patched: Pattern | None = None
+    volumes: Pattern | None = None  # path in the object of volumes, of which a pod has those that it mounts
+    patch: Pattern | None = None  # path, from there, of a text with a patch of the pod's spec that its controller makes
+    patched: Pattern | None = None  # the same for all pods, as a path in the object; made first
+    # name of a container without one, and of one that is in no list; empty: the key that it is the value of
     container: str = ""
 
     def patches(self, data: Any, value: Any) -> list[tuple[FieldPath, str]]:
@@ -72,29 +60,18 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class KnownKind:
-    """What is known of a kind.
+    """What is known of a kind."""
 
-    Attributes:
-        source: the repository, and the file in it, with the paths; empty for a kind of the settings.
-        pods: where it contains pods.
-        objects: paths of whole objects in it.
-        counts: paths of GPU numbers that are no resource names, so that nothing judges them.
-        texts: paths of texts that may contain a resource name, likewise.
-        merged: paths of what its controller merges into pods, which nothing judges.
-        scheduler: path of the scheduler that its controller gives to pods without one; None: it gives none.
-        absent_scheduler: that scheduler in an object without the path.
-        counted: how its controller counts devices; None: it does not.
-    """
-
-    source: str
-    pods: tuple[PodPath, ...]
-    objects: tuple[Pattern, ...]
-    counts: tuple[Pattern, ...]
-    texts: tuple[Pattern, ...]
-    merged: tuple[Pattern, ...] = ()
+    source: str  # the repository, and the file in it, with the paths; empty for a kind of the settings
+    pods: tuple[PodPath, ...]  # where it contains pods
+    objects: tuple[Pattern, ...]  # paths of whole objects in it
+    counts: tuple[Pattern, ...]  # paths of GPU numbers that are no resource names, so that nothing judges them
+    texts: tuple[Pattern, ...]  # paths of texts that may contain a resource name, likewise
+    merged: tuple[Pattern, ...] = ()  # paths of what its controller merges into pods, which nothing judges
+    # path of the scheduler that its controller gives to pods without one; None: it gives none
     scheduler: Pattern | None = None
-    absent_scheduler: str = ""
-    counted: Counted | None = None
+    absent_scheduler: str = ""  # that scheduler in an object without the path
+    counted: Counted | None = None  # how its controller counts devices; None: it does not
 
     @property
     def requests(self) -> bool:
@@ -303,28 +280,17 @@ def _metadata(data: Any, value: dict[str, Any], shape: PodPath) -> dict[str, Any
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A pod in an object as it is written there.
+    """A pod in an object as it is written there."""
 
-    Attributes:
-        path: its path in the object.
-        value: what stands there.
-        shape: what that is.
-        around: the object that it belongs to, which may be inside another one.
-        root: the path of that.
-        group, kind: what that is.
-        counted: how the controller counts its devices.
-        apart: whether its pods are known not to get the labels and annotations of the object itself.
-    """
-
-    path: FieldPath
-    value: dict[str, Any]
-    shape: PodPath
-    around: dict[str, Any]
-    root: FieldPath = ()
-    group: str = ""
+    path: FieldPath  # its path in the object
+    value: dict[str, Any]  # what stands there
+    shape: PodPath  # what that is
+    around: dict[str, Any]  # the object that it belongs to, which may be inside another one
+    root: FieldPath = ()  # the path of that
+    group: str = ""  # what that is
     kind: str = "Pod"
-    counted: Counted | None = None
-    apart: bool = False
+    counted: Counted | None = None  # how the controller counts its devices
+    apart: bool = False  # whether its pods are known not to get the labels and annotations of the object itself
 
     @property
     def spec(self) -> FieldPath:

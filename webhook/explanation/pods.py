@@ -68,39 +68,23 @@ from webhook.request import (
 
 
 class ContainerTrace(NamedTuple):
-    """How far one requesting container got; in a denied pod, as far as it gets alone.
+    """How far one requesting container got; in a denied pod, as far as it gets alone."""
 
-    Attributes:
-        requested: the container and its keys.
-        settled: what it gets; None if it is denied or left unchanged.
-        left: why it is left unchanged; None if it is not.
-        reading: the meaning of its keys; None if they have none, or it is left unchanged.
-    """
-
-    requested: ContainerRequest
-    settled: Settled | None = None
-    left: Unchanged | None = None
-    reading: Reading | None = None
+    requested: ContainerRequest  # the container and its keys
+    settled: Settled | None = None  # what it gets; None if it is denied or left unchanged
+    left: Unchanged | None = None  # why it is left unchanged; None if it is not
+    reading: Reading | None = None  # the meaning of its keys; None if they have none, or it is left unchanged
 
 
 class Trace(NamedTuple):
-    """Every step of one decision.
+    """Every step of one decision."""
 
-    Attributes:
-        decision: what `decide` returns.
-        enforced: what it would return if the namespace enforced.
-        skipped: the pod is not eligible, and no further step is taken; `decision` has the reason.
-        overrides: of the pod and its namespace.
-        steps: the results of the further steps, as far as they went.
-        containers: the requesting containers, in order; None if their keys cannot be collected: two vendors', or no
-            quantities.
-    """
-
-    decision: Decision
-    enforced: Decision
-    skipped: bool
-    overrides: Overrides
-    steps: Steps
+    decision: Decision  # what `decide` returns
+    enforced: Decision  # what it would return if the namespace enforced
+    skipped: bool  # the pod is not eligible, and no further step is taken; `decision` has the reason
+    overrides: Overrides  # of the pod and its namespace
+    steps: Steps  # the results of the further steps, as far as they went
+    # the requesting containers, in order; None if their keys cannot be collected: two vendors', or no quantities
     containers: tuple[ContainerTrace, ...] | None
 
 

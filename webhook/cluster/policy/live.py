@@ -65,17 +65,12 @@ LONGEST = 0.25
 
 @dataclass(frozen=True, slots=True)
 class PolicyFaults:
-    """What is wrong beside the documents in ConfigMaps, for metrics.
+    """What is wrong beside the documents in ConfigMaps, for metrics."""
 
-    Attributes:
-        left_out: the number of documents in force that the record of last good documents has no space for.
-        invalid: the documents in that record that are invalid, while a replica remembers a valid one.
-        not_compiled: a bug keeps changed ConfigMaps from being compiled.
-    """
-
-    left_out: int = 0
+    left_out: int = 0  # the number of documents in force that the record of last good documents has no space for
+    # the documents in that record that are invalid, while a replica remembers a valid one
     invalid: frozenset[str] = frozenset()
-    not_compiled: bool = False
+    not_compiled: bool = False  # a bug keeps changed ConfigMaps from being compiled
 
 
 @dataclass(eq=False)
