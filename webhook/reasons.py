@@ -5,9 +5,10 @@ A finding about a pod is a reason with its details, as a warning or as a denial.
 """
 
 import enum
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import Final, Self, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -226,35 +227,26 @@ def deny(
     return Denied(Finding(reason, message, container, field, value, instead=instead, named=named))
 
 
-class ReasonGroup(enum.Enum):
-    """What a person does about a code: a group of the page, with its heading and what to do."""
+Group: TypeAlias = Literal["amount", "key", "target", "place", "limit", "cluster", "nothing", "bug"]
 
-    AMOUNT = "amount", "Write another amount", "Write the amount that the message names."
-    KEY = "key", "Correct a key", "Write, move or remove the key as the message says."
-    TARGET = "target", "See what the target lacks", "Change the request as the message says, or choose another target."
-    PLACE = "place", "Leave the node to the mapping", "Remove the field that the message names."
-    LIMIT = "limit", "Leave the limit alone", "Remove what the message names, or write it as it says."
-    CLUSTER = "cluster", "Ask whoever runs the cluster", "The policy or the namespace decides."
-    NOTHING = "nothing", "Nothing is wrong", "Nothing to do. Only the status, the audit log and metrics say so."
-    BUG = "bug", "Report a bug", "Report the log line and the manifest of the pod."
-
-    heading: str
-    remedy: str
-
-    def __new__(cls, key: str, heading: str, remedy: str) -> Self:
-        """Return a group whose value is its key, as ``reasons.yaml`` names it."""
-        group = object.__new__(cls)
-        group._value_ = key
-        group.heading = heading
-        group.remedy = remedy
-        return group
+GROUPS: Final[Mapping[Group, tuple[str, str]]] = {
+    "amount": ("Write another amount", "Write the amount that the message names."),
+    "key": ("Correct a key", "Write, move or remove the key as the message says."),
+    "target": ("See what the target lacks", "Change the request as the message says, or choose another target."),
+    "place": ("Leave the node to the mapping", "Remove the field that the message names."),
+    "limit": ("Leave the limit alone", "Remove what the message names, or write it as it says."),
+    "cluster": ("Ask whoever runs the cluster", "The policy or the namespace decides."),
+    "nothing": ("Nothing is wrong", "Nothing to do. Only the status, the audit log and metrics say so."),
+    "bug": ("Report a bug", "Report the log line and the manifest of the pod."),
+}
+"""What a person does about a code: the groups of the page, each with its heading and what to do."""
 
 
 class Explanation(msgspec.Struct, frozen=True):
     """The meaning of a code."""
 
     title: str  # a few words, for tables and headings
-    group: ReasonGroup  # what a person does about it
+    group: Group  # what a person does about it
     meaning: str  # what happened, in a sentence
     remedy: str = ""  # what to do about it beyond what its group says
     example: str = ""  # a message that says what to do, where there is no remedy
@@ -262,7 +254,7 @@ class Explanation(msgspec.Struct, frozen=True):
     @property
     def advice(self) -> str:
         """What to do about it, with what its group says."""
-        return self.remedy or self.group.remedy
+        return self.remedy or GROUPS[self.group][1]
 
 
 def explanation_of(reason: Reason) -> Explanation:
