@@ -123,6 +123,7 @@ class PodSpec(View, frozen=True):
 
     containers: list[Container] = []
     init_containers: list[Container] | None = None
+    ephemeral_containers: msgspec.Raw = ABSENT
     volumes: msgspec.Raw = ABSENT
     scheduler_name: str | None = None
     runtime_class_name: str | None = None
@@ -280,21 +281,8 @@ class SchedulingGate(View, frozen=True):
     name: str = ""
 
 
-class _EphemeralSpec(View, frozen=True):
-    ephemeral_containers: list[Container] | None = None
-
-
-class _WithEphemeral(View, frozen=True):
-    spec: _EphemeralSpec = _EphemeralSpec()
-
-
-class _RawSides(View, frozen=True):
-    limits: msgspec.Raw = ABSENT
-    requests: msgspec.Raw = ABSENT
-
-
 class _RawContainer(View, frozen=True):
-    resources: _RawSides | None = None
+    resources: msgspec.Raw = ABSENT
 
 
 class _RawSpec(View, frozen=True):
@@ -303,15 +291,10 @@ class _RawSpec(View, frozen=True):
     node_selector: msgspec.Raw = ABSENT
 
 
-class _RawMetadata(View, frozen=True):
-    labels: msgspec.Raw = ABSENT
-    annotations: msgspec.Raw = ABSENT
-
-
 class RawPod(View, frozen=True):
     """The maps of a pod, undecoded: decoding them takes ten times as long."""
 
-    metadata: _RawMetadata = _RawMetadata()
+    metadata: dict[str, msgspec.Raw] = {}
     spec: _RawSpec = _RawSpec()
 
 
@@ -322,10 +305,8 @@ def check_few_texts(pod: RawPod) -> None:
         msgspec.DecodeError: it has more than `MAX_TEXTS`.
     """
     metadata, spec = pod.metadata, pod.spec
-    maps = [metadata.labels, metadata.annotations, spec.node_selector]
-    for container in (*spec.containers, *(spec.init_containers or ())):
-        if container.resources is not None:
-            maps += (container.resources.limits, container.resources.requests)
+    maps = [metadata.get("labels", ABSENT), metadata.get("annotations", ABSENT), spec.node_selector]
+    maps += [each.resources for each in (*spec.containers, *(spec.init_containers or ()))]
     # An escaped backslash before a closing quote makes the count too low: at least half of the texts are counted.
     texts = sum([each.count(b'"') - each.count(b'\\"') for each in map(bytes, maps)]) // 2
     if texts > MAX_TEXTS:
@@ -334,7 +315,6 @@ def check_few_texts(pod: RawPod) -> None:
 
 _pod = msgspec.json.Decoder(Pod)
 _raw_pod = msgspec.json.Decoder(RawPod)
-_ephemeral = msgspec.json.Decoder(_WithEphemeral)
 _affinity = msgspec.json.Decoder(_Affinity | None)
 _names = msgspec.json.Decoder(list[str] | None)
 _text = msgspec.json.Decoder(str | None)
@@ -353,15 +333,6 @@ def decode_pod(body: bytes) -> Pod:
     return _pod.decode(body)
 
 
-def decode_ephemeral(body: bytes | msgspec.Raw) -> list[Container]:
-    """Decode the ephemeral containers of a pod in JSON.
-
-    Raises:
-        msgspec.DecodeError: not JSON, or a field of a type that Kubernetes rejects, too.
-    """
-    return _ephemeral.decode(body).spec.ephemeral_containers or []
-
-
 def present(raw: msgspec.Raw) -> bool:
     """Return whether a raw list exists, even if empty: a patch has to add an absent or null one as a whole."""
     return raw is not ABSENT and raw not in (NULL, ABSENT)
@@ -377,6 +348,7 @@ MOUNTS: Final[ListDecoder[VolumeMount]] = msgspec.json.Decoder(list[VolumeMount]
 DEVICES: Final[ListDecoder[VolumeDevice]] = msgspec.json.Decoder(list[VolumeDevice] | None)
 VOLUMES: Final[ListDecoder[Volume]] = msgspec.json.Decoder(list[Volume] | None)
 TOLERATIONS: Final[ListDecoder[Toleration]] = msgspec.json.Decoder(list[Toleration] | None)
+EPHEMERAL: Final[ListDecoder[Container]] = msgspec.json.Decoder(list[Container] | None)
 GATES: Final[ListDecoder[SchedulingGate]] = msgspec.json.Decoder(list[SchedulingGate] | None)
 
 

@@ -79,21 +79,12 @@ class ReviewHead(_Wire, frozen=True):
     def creates_pod(self) -> bool:
         """Whether it creates a ``v1 Pod``, not a binding or eviction: the webhook treats nothing else."""
         kind = self.kind
-        return (
-            self.operation == "CREATE"
-            and kind.kind == "Pod"
-            and kind.version == "v1"
-            and not kind.group
-            and not self.sub_resource
-        )
+        what = (self.operation, kind.group, kind.version, kind.kind)
+        return what == ("CREATE", "", "v1", "Pod") and not self.sub_resource
 
 
 class UndecodableError(ReviewError):
-    """A review whose object cannot be decoded, or is more than is decoded.
-
-    Attributes:
-        request: the review without its objects.
-    """
+    """A review whose object cannot be decoded, or is more than is decoded; `request` is the review without its objects."""
 
     def __init__(self, message: str, request: ReviewHead) -> None:
         super().__init__(message)

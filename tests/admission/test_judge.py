@@ -17,7 +17,7 @@ from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.eligibility import bucket
 from webhook.admission.judge import MAX_DECISIONS, judge_ephemeral, judge_pod, judge_templates, judge_update
-from webhook.pod import decode_ephemeral, decode_pod
+from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
 SEED = 21
@@ -148,8 +148,7 @@ ALL_DEVICES: Json = {**PLAIN, "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value"
 def code(*added: Json, **metadata: Any) -> str | None:
     """Why containers that are added to a pod with a share are denied."""
     pod = {"metadata": metadata, "spec": {"containers": [{"name": "main", "resources": {"limits": LIMITS}}]}}
-    containers = decode_ephemeral(json.dumps({"spec": {"ephemeralContainers": list(added)}}).encode())
-    denial = judge_ephemeral(view(pod), containers, CONTEXT, POLICY).denial
+    denial = judge_ephemeral(view(pod), view({"spec": {"ephemeralContainers": list(added)}}), CONTEXT, POLICY).denial
     return None if denial is None else denial.reason.code
 
 

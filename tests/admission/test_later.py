@@ -24,7 +24,7 @@ from tests.yaml_text import hold, load_yaml, put
 from webhook.admission import Context, Decision, decide
 from webhook.admission.judge import judge_ephemeral, judge_pod, judge_update
 from webhook.mapping.model.policy import Policy
-from webhook.pod import Pod, decode_ephemeral
+from webhook.pod import Pod, decode_pod
 from webhook.reasons import Reason
 
 FILES = sorted(Path(__file__).with_name("later").iterdir())
@@ -34,8 +34,8 @@ Look = Callable[[Pod, Pod, Json, Context, Policy], Decision]
 
 def ephemeral(_: Pod, pod: Pod, case: Json, context: Context, policy: Policy) -> Decision:
     """The judgement of containers that are added to a pod."""
-    added = decode_ephemeral(json.dumps({"spec": {"ephemeralContainers": case["added"]}}).encode())
-    return judge_ephemeral(pod, added, context, policy)
+    later = decode_pod(json.dumps({"spec": {"ephemeralContainers": case["added"]}}).encode())
+    return judge_ephemeral(pod, later, context, policy)
 
 
 LOOKS: Mapping[str, Look] = {

@@ -31,7 +31,7 @@ def test_the_page_has_a_section_for_each_reason() -> None:
         if reason.status:
             assert (f" ({reason.status}):" in section) == (reason.status != HTTPStatus.UNPROCESSABLE_ENTITY)
         above = text.partition(f"### {reason.code}\n")[0].rpartition("\n## ")[2]
-        assert above.startswith(f"{explanation_of(reason).group.heading}\n\n{explanation_of(reason).group.remedy}\n")
+        assert above.startswith("\n\n".join(GROUPS[explanation_of(reason).group]))
 
 
 def test_no_remedy_is_empty_words() -> None:

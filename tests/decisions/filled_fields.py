@@ -39,6 +39,7 @@ LATER: Final[dict[tuple[type, str], Any]] = {
     (Container, "command"): list[str],
     (Container, "args"): list[str],
     (Container, "restart_policy"): str,
+    (PodSpec, "ephemeral_containers"): list[dict[str, Any]],
     (PodSpec, "volumes"): _decoded(views, "VOLUMES"),
     (PodSpec, "tolerations"): list[dict[str, Any]],
     (PodSpec, "scheduling_gates"): _decoded(views, "GATES"),

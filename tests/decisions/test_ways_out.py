@@ -1,6 +1,5 @@
 """The table of ways out of a share in ``docs/threats.md``: each is tried, and ends as the page says."""
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,6 @@ from tests.ways_out import ADDED_LATER, DONE, LATER, LATER_HIDDEN, ROWS, WAYS_OU
 from webhook.admission import Decision
 from webhook.admission.judge import judge_ephemeral
 from webhook.mapping.model.policy import Policy
-from webhook.pod import decode_ephemeral
 from webhook.reasons import Reason
 
 ROOT = Path(__file__).parents[2]
@@ -43,8 +41,8 @@ def test_ephemeral_containers_end_as_the_page_says(policy: Policy, container: di
     stored = apply_strictly(made, decided(made).patch)
     harmless = {"name": "debug", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]}
     for debugging, done in ((container, DONE[ADDED_LATER]), (harmless, "kept")):
-        added = decode_ephemeral(json.dumps({"spec": {"ephemeralContainers": [debugging]}}).encode())
-        judgement = judge_ephemeral(view(stored), added, CONTEXT, policy)
+        later = {**stored, "spec": {**stored["spec"], "ephemeralContainers": [debugging]}}
+        judgement = judge_ephemeral(view(stored), view(later), CONTEXT, policy)
         assert outcome(judgement) == done
 
 

@@ -244,6 +244,7 @@ def facts_of(pod: Pod, context: Context, policy: Policy, *, every: bool = False)
             spec,
             containers=reduced[first:],
             init_containers=None if init is None else reduced[:first],
+            ephemeral_containers=ABSENT,
             volumes=spec.volumes if mounts else _emptied(spec.volumes),
             node_selector=selector,
             affinity=affinity,

@@ -25,7 +25,7 @@ from webhook.admission.engine import deny_unread
 from webhook.admission.judge import judge_ephemeral, judge_templates, judge_update, strays
 from webhook.labels import ENABLED, INJECT
 from webhook.mapping.model.policy import Policy
-from webhook.pod import UNDECODABLE, Pod, decode_ephemeral, decode_pod, present
+from webhook.pod import UNDECODABLE, Pod, decode_pod, present
 from webhook.reasons import Finding, Reason
 from webhook.request import MIB
 from webhook.review import (
@@ -379,11 +379,10 @@ class Validation:
             return await self.unread(change, "the update of the pod has more than can be judged")
         context = await self.known.context_of(change)
         policy = self.known.current.policy
+        before, after = decode_pod(old), decode_pod(new)
         if change.sub_resource != EPHEMERAL:
-            return judge_update(decode_pod(old), decode_pod(new), context, policy)
-        names = {each.name for each in decode_ephemeral(old)}
-        added = [each for each in decode_ephemeral(new) if each.name not in names]
-        return judge_ephemeral(decode_pod(old), added, context, policy)
+            return judge_update(before, after, context, policy)
+        return judge_ephemeral(before, after, context, policy)
 
 
 def _is_of_pod(request: ReviewHead) -> bool:
