@@ -348,7 +348,7 @@ MOUNTS: Final[ListDecoder[VolumeMount]] = msgspec.json.Decoder(list[VolumeMount]
 DEVICES: Final[ListDecoder[VolumeDevice]] = msgspec.json.Decoder(list[VolumeDevice] | None)
 VOLUMES: Final[ListDecoder[Volume]] = msgspec.json.Decoder(list[Volume] | None)
 TOLERATIONS: Final[ListDecoder[Toleration]] = msgspec.json.Decoder(list[Toleration] | None)
-EPHEMERAL: Final[ListDecoder[Container]] = msgspec.json.Decoder(list[Container] | None)
+EPHEMERAL_CONTAINERS: Final[ListDecoder[Container]] = msgspec.json.Decoder(list[Container] | None)
 GATES: Final[ListDecoder[SchedulingGate]] = msgspec.json.Decoder(list[SchedulingGate] | None)
 
 

@@ -227,9 +227,9 @@ def deny(
     return Denied(Finding(reason, message, container, field, value, instead=instead, named=named))
 
 
-Group: TypeAlias = Literal["amount", "key", "target", "place", "limit", "cluster", "nothing", "bug"]
+ReasonGroup: TypeAlias = Literal["amount", "key", "target", "place", "limit", "cluster", "nothing", "bug"]
 
-GROUPS: Final[Mapping[Group, tuple[str, str]]] = {
+REASON_GROUPS: Final[Mapping[ReasonGroup, tuple[str, str]]] = {
     "amount": ("Write another amount", "Write the amount that the message names."),
     "key": ("Correct a key", "Write, move or remove the key as the message says."),
     "target": ("See what the target lacks", "Change the request as the message says, or choose another target."),
@@ -246,7 +246,7 @@ class Explanation(msgspec.Struct, frozen=True):
     """The meaning of a code."""
 
     title: str  # a few words, for tables and headings
-    group: Group  # what a person does about it
+    group: ReasonGroup  # what a person does about it
     meaning: str  # what happened, in a sentence
     remedy: str = ""  # what to do about it beyond what its group says
     example: str = ""  # a message that says what to do, where there is no remedy
@@ -254,7 +254,7 @@ class Explanation(msgspec.Struct, frozen=True):
     @property
     def advice(self) -> str:
         """What to do about it, with what its group says."""
-        return self.remedy or GROUPS[self.group][1]
+        return self.remedy or REASON_GROUPS[self.group][1]
 
 
 def explanation_of(reason: Reason) -> Explanation:

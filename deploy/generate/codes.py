@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from deploy.generate import DEPLOY
-from webhook.reasons import GROUPS, Group, Reason, ReasonKind, explanation_of
+from webhook.reasons import REASON_GROUPS, Reason, ReasonGroup, ReasonKind, explanation_of
 
 PAGE: Final[Path] = DEPLOY.parent / "docs" / "codes.md"
 
@@ -15,7 +15,7 @@ _USUAL_STATUS: Final = 422
 _BESIDE: Final[Mapping[ReasonKind, str]] = {ReasonKind.DENIAL: ", denied", ReasonKind.NOTE: ", note"}
 """What stands beside a name: a warning is the usual, and the group of outcomes says what they are."""
 
-_WRITTEN: Final[frozenset[Group]] = frozenset({"amount", "key"})
+_WRITTEN: Final[frozenset[ReasonGroup]] = frozenset({"amount", "key"})
 """What the authors of pods write: the page shows examples of these denials."""
 
 _HEADING: Final = """\
@@ -32,7 +32,7 @@ the audit log and metrics) stands beside the name.
 def page() -> str:
     """Return the codes of each group, with a section for each."""
     parts = [_HEADING]
-    for group, (heading, remedy) in GROUPS.items():
+    for group, (heading, remedy) in REASON_GROUPS.items():
         parts.append(f"## {heading}\n\n{remedy}\n")
         parts += [_section(reason) for reason in Reason if explanation_of(reason).group == group]
     return "\n".join(parts)

@@ -8,7 +8,7 @@ import yaml
 
 from deploy.generate.codes import PAGE, page
 from tests.cli.conftest import Run
-from webhook.reasons import BY_CODE, GROUPS, Reason, ReasonKind, explanation_of
+from webhook.reasons import BY_CODE, REASON_GROUPS, Reason, ReasonKind, explanation_of
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -31,15 +31,15 @@ def test_the_page_has_a_section_for_each_reason() -> None:
         if reason.status:
             assert (f" ({reason.status}):" in section) == (reason.status != HTTPStatus.UNPROCESSABLE_ENTITY)
         above = text.partition(f"### {reason.code}\n")[0].rpartition("\n## ")[2]
-        assert above.startswith("\n\n".join(GROUPS[explanation_of(reason).group]))
+        assert above.startswith("\n\n".join(REASON_GROUPS[explanation_of(reason).group]))
 
 
 def test_no_remedy_is_empty_words() -> None:
     """Each says more than its group, and each group has codes."""
     remedies = [explanation_of(reason).remedy for reason in Reason]
     assert not {"Nothing.", "Remove it.", "Write what the message names."} & set(remedies)
-    assert not {remedy for _, remedy in GROUPS.values()} & set(remedies)
-    assert {explanation_of(reason).group for reason in Reason} == set(GROUPS)
+    assert not {remedy for _, remedy in REASON_GROUPS.values()} & set(remedies)
+    assert {explanation_of(reason).group for reason in Reason} == set(REASON_GROUPS)
     told = [each for each in Reason if each.kind in {ReasonKind.WARNING, ReasonKind.DENIAL}]
     without = [each.code for each in told if bool(explanation_of(each).remedy) == bool(explanation_of(each).example)]
     assert not [code for code in without if explanation_of(BY_CODE[code]).group != "nothing"]

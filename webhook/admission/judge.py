@@ -31,7 +31,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation import NameSet
 from webhook.patch import Operation, Slot, slots
-from webhook.pod import DEVICE_CLASS, EPHEMERAL, Container, Metadata, Pod, PodSpec, entries
+from webhook.pod import DEVICE_CLASS, EPHEMERAL_CONTAINERS, Container, Metadata, Pod, PodSpec, entries
 from webhook.reasons import Denied, Finding, Reason, ReasonKind
 from webhook.request import Request
 from webhook.text import shorten
@@ -219,7 +219,7 @@ MAX_DECISIONS: Final = 512
 
 def judge_ephemeral(old: Pod, new: Pod, context: Context, policy: Policy) -> Decision:
     """Judge what is added to a pod: denied if a container with a share of the pod would be, or would lose something."""
-    before, after = [entries(each.spec.ephemeral_containers, EPHEMERAL) for each in (old, new)]
+    before, after = [entries(each.spec.ephemeral_containers, EPHEMERAL_CONTAINERS) for each in (old, new)]
     names = {each.name for each in before}
     added = [each for each in after if each.name not in names]
     pod = what_counts(old, old, policy)
