@@ -27,34 +27,22 @@ _SHORT: Final = 19
 
 
 class ContainerRequest(msgspec.Struct):
-    """A container that requests devices, with the keys that apply to it.
+    """A container that requests devices, with the keys that apply to it."""
 
-    Attributes:
-        position: index in `PodKeys.containers`.
-        keys: the container's keys.
-        vendor: the vendor of the keys.
-        key_values: the keys that are set, by name.
-        zero: the keys with value 0 that count as unset.
-        other_zeros: 0 under further spellings of keys.
-        promoted: the resources that are in requests only, with their numbers.
-        findings: warnings from collecting.
-        other_spellings: further spellings of keys in `key_values`, with any number.
-        unequal_twins: pairs of a key and its twin with different amounts, the lower one first; `key_values` has that one,
-            which is guaranteed.
-        copy: the same request in the keys of a vendor that copies this one's; or keys of a vendor that may be beside
-            these, so that the container is left unchanged.
-    """
-
-    position: int
-    keys: ContainerKeys
-    vendor: Vendor
-    key_values: dict[str, KeyValue] = {}
-    zero: dict[str, KeyValue] = {}
-    other_zeros: list[KeyValue] = []
-    promoted: dict[str, Number] = {}
-    findings: list[Finding] = []
-    other_spellings: list[KeyValue] = []
+    position: int  # index in `PodKeys.containers`
+    keys: ContainerKeys  # the container's keys
+    vendor: Vendor  # the vendor of the keys
+    key_values: dict[str, KeyValue] = {}  # the keys that are set, by name
+    zero: dict[str, KeyValue] = {}  # the keys with value 0 that count as unset
+    other_zeros: list[KeyValue] = []  # 0 under further spellings of keys
+    promoted: dict[str, Number] = {}  # the resources that are in requests only, with their numbers
+    findings: list[Finding] = []  # warnings from collecting
+    other_spellings: list[KeyValue] = []  # further spellings of keys in `key_values`, with any number
+    # pairs of a key and its twin with different amounts, the lower one first; `key_values` has that one, which is
+    # guaranteed
     unequal_twins: list[tuple[KeyValue, KeyValue]] = []
+    # the same request in the keys of a vendor that copies this one's; or keys of a vendor that may be beside these, so
+    # that the container is left unchanged
     copy: "ContainerRequest | None" = None
 
     @property
@@ -266,19 +254,14 @@ _DECIMAL: Final = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(?:[eE][+-]?[0-9]{1,2})?")
 
 
 class _Requests(msgspec.Struct):
-    """The requesting containers of a pod, as far as their keys are collected.
-
-    Attributes:
-        found: by position and vendor, each container as it requests in the keys of that vendor.
-        named: the position of each container, by its name.
-        regular: the names of the containers that are no init containers.
-    """
+    """The requesting containers of a pod, as far as their keys are collected."""
 
     keys: PodKeys
     policy: Policy
+    # by position and vendor, each container as it requests in the keys of that vendor
     found: dict[int, dict[str, ContainerRequest]] = {}
-    named: dict[str, int] = {}
-    regular: list[str] = []
+    named: dict[str, int] = {}  # the position of each container, by its name
+    regular: list[str] = []  # the names of the containers that are no init containers
 
     def _container(self, position: int, vendor: Vendor) -> ContainerRequest:
         """A container as it requests in the keys of a vendor; a new one if it has no key of that vendor yet."""

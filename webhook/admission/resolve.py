@@ -33,22 +33,15 @@ _Without: TypeAlias = Mapping[int, Collection[Dimension]]
 
 
 class PodResult(Struct, frozen=True):
-    """The resolution of a pod's keys.
+    """The resolution of a pod's keys."""
 
-    Attributes:
-        settled: the requesting containers, in order.
-        labels, annotations: keys to write, or (None) to remove.
-        findings: warnings, in the order of the containers.
-        left: the requesting containers that are left unchanged.
-        second_pass: by position, the result of a second pass for containers whose keys are then another vendor's than the
-            target, or are written for another target: an inactive target's keys are read by their active owners.
-    """
-
-    settled: tuple[Settled, ...]
-    labels: dict[str, str | None] = {}
+    settled: tuple[Settled, ...]  # the requesting containers, in order
+    labels: dict[str, str | None] = {}  # keys to write, or (None) to remove; annotations likewise
     annotations: dict[str, str | None] = {}
-    findings: tuple[Finding, ...] = ()
-    left: tuple[Unchanged, ...] = ()
+    findings: tuple[Finding, ...] = ()  # warnings, in the order of the containers
+    left: tuple[Unchanged, ...] = ()  # the requesting containers that are left unchanged
+    # by position, the result of a second pass for containers whose keys are then another vendor's than the target, or
+    # are written for another target: an inactive target's keys are read by their active owners
     second_pass: dict[int, Settled] = {}
 
     @property

@@ -124,51 +124,30 @@ def named_row(container: ContainerRequest, target: Vendor) -> Binding:
 
 
 class Settled(Struct):
-    """The settled request of one container.
+    """The settled request of one container."""
 
-    Attributes:
-        requested: the container and its keys.
-        target: the vendor that it is written for.
-        request: its allocation, as the target's keys express it.
-        form: the target's form that the keys take.
-        reading: the meaning of the source's keys, before anything is rounded or dropped for the target.
-        resources: resource names to write with their number, or None to remove.
-        claim: the keys of its claim, of a target that has claims; otherwise empty.
-        keys: target keys in labels and annotations: (key, name, text).
-        dropped: annotations of the source that carried the request.
-        findings: warnings for the user.
-        translated: it is written in another vendor's keys.
-    """
-
-    requested: ContainerRequest
-    target: Vendor
-    request: Request
-    form: Form
-    reading: Reading
-    resources: dict[str, Number | None] = {}
-    claim: dict[str, KeyValue] = {}
-    keys: list[tuple[Key, str, str]] = []
-    dropped: list[str] = []
-    findings: list[Finding] = []
-    translated: bool = False
+    requested: ContainerRequest  # the container and its keys
+    target: Vendor  # the vendor that it is written for
+    request: Request  # its allocation, as the target's keys express it
+    form: Form  # the target's form that the keys take
+    reading: Reading  # the meaning of the source's keys, before anything is rounded or dropped for the target
+    resources: dict[str, Number | None] = {}  # resource names to write with their number, or None to remove
+    claim: dict[str, KeyValue] = {}  # the keys of its claim, of a target that has claims; otherwise empty
+    keys: list[tuple[Key, str, str]] = []  # target keys in labels and annotations: (key, name, text)
+    dropped: list[str] = []  # annotations of the source that carried the request
+    findings: list[Finding] = []  # warnings for the user
+    translated: bool = False  # it is written in another vendor's keys
 
 
 class Unchanged(Struct, frozen=True):
-    """A requesting container that is left unchanged: no defaults, no translation, no placement, no shim.
+    """A requesting container that is left unchanged: no defaults, no translation, no placement, no shim."""
 
-    Attributes:
-        requested: the container and its keys.
-        why: a sentence, for explanations only.
-        placed: its keys select their own scheduler, so that the pod cannot be moved to another vendor's scheduler.
-        finding: the warning for the user, if there is one.
-        share: it requests less than whole devices, which the guard keeps as it does others' shares.
-    """
-
-    requested: ContainerRequest
-    why: str
+    requested: ContainerRequest  # the container and its keys
+    why: str  # a sentence, for explanations only
+    # its keys select their own scheduler, so that the pod cannot be moved to another vendor's scheduler
     placed: bool = False
-    finding: Finding | None = None
-    share: bool = False
+    finding: Finding | None = None  # the warning for the user, if there is one
+    share: bool = False  # it requests less than whole devices, which the guard keeps as it does others' shares
 
 
 def not_applied(container: ContainerRequest, dimension: Dimension, default: Default | None, why: str) -> Finding:

@@ -60,23 +60,14 @@ Amounts: TypeAlias = dict[str, tuple[str | None, str | None]]
 
 
 class ContainerKeys(Struct, frozen=True):
-    """The GPU resources of one container.
+    """The GPU resources of one container."""
 
-    Attributes:
-        name: the container's name.
-        init: it runs before the others, or beside them as a native sidecar.
-        resources: in the order of their names.
-        perhaps: unknown names that may be the cluster's own names of a key.
-        claimed: its claim, if that is one of ours.
-        sidecar: it is a native sidecar.
-    """
-
-    name: str
-    init: bool
-    resources: Amounts
-    perhaps: tuple[str, ...]
-    claimed: "Claimed | None" = None
-    sidecar: bool = False
+    name: str  # the container's name
+    init: bool  # it runs before the others, or beside them as a native sidecar
+    resources: Amounts  # in the order of their names
+    perhaps: tuple[str, ...]  # unknown names that may be the cluster's own names of a key
+    claimed: "Claimed | None" = None  # its claim, if that is one of ours
+    sidecar: bool = False  # it is a native sidecar
 
     def having(self, numbers: Mapping[str, Number | None]) -> "ContainerKeys":
         """Return it with these numbers of resources, and (None) without some."""
@@ -86,34 +77,21 @@ class ContainerKeys(Struct, frozen=True):
 
 
 class Claimed(NamedTuple):
-    """A claim of ours.
+    """A claim of ours."""
 
-    Attributes:
-        vendor: the name of the vendor that it is written for.
-        entries: its keys.
-        template: it is made from this; None if it is still to be written.
-        request: the container's request of several in the claim.
-    """
-
-    vendor: str
-    entries: tuple[KeyValue, ...]
-    template: ClaimTemplate | None = None
-    request: str | None = None
+    vendor: str  # the name of the vendor that it is written for
+    entries: tuple[KeyValue, ...]  # its keys
+    template: ClaimTemplate | None = None  # it is made from this; None if it is still to be written
+    request: str | None = None  # the container's request of several in the claim
 
 
 class PodKeys(Struct, frozen=True):
-    """All parts of a pod that request GPUs, equal for pods of one template.
+    """All parts of a pod that request GPUs, equal for pods of one template."""
 
-    Attributes:
-        containers: all containers, init containers first, with their GPU resources.
-        labels, annotations: the keys that any vendor reads, with their values, in the order of the keys.
-        node_selector: such keys of the nodeSelector; they qualify other keys, and never request.
-    """
-
-    containers: tuple[ContainerKeys, ...]
-    labels: dict[str, str] = {}
+    containers: tuple[ContainerKeys, ...]  # all containers, init containers first, with their GPU resources
+    labels: dict[str, str] = {}  # the keys that any vendor reads, in the order of the keys; annotations likewise
     annotations: dict[str, str] = {}
-    node_selector: dict[str, str] = {}
+    node_selector: dict[str, str] = {}  # such keys of the nodeSelector; they qualify other keys, and never request
 
     @property
     def regular(self) -> list[str]:
@@ -132,22 +110,14 @@ def changed(texts: Mapping[str, str], changes: Mapping[str, str | None]) -> dict
 
 
 class Survey(Struct, frozen=True):
-    """The keys of a pod, and findings about its names.
+    """The keys of a pod, and findings about its names."""
 
-    Attributes:
-        keys: the keys of the pod.
-        slots: the containers, in the order of `keys.containers`.
-        claims: what containers claim, by their paths, without those that claim nothing.
-        has_request: whether a container or annotation carries a key.
-        findings: misplaced and doubtful names.
-        denial: the denial of the pod: for a name that is nearly a known key, or a key of an inactive vendor.
-    """
-
-    keys: PodKeys
-    slots: tuple[Slot, ...]
-    claims: Mapping[str, tuple[str, ...]]
-    has_request: bool
-    findings: tuple[Finding, ...] = ()
+    keys: PodKeys  # the keys of the pod
+    slots: tuple[Slot, ...]  # the containers, in the order of `keys.containers`
+    claims: Mapping[str, tuple[str, ...]]  # what containers claim, by their paths, without those that claim nothing
+    has_request: bool  # whether a container or annotation carries a key
+    findings: tuple[Finding, ...] = ()  # misplaced and doubtful names
+    # the denial of the pod: for a name that is nearly a known key, or a key of an inactive vendor
     denial: Finding | None = None
 
 
