@@ -1,6 +1,6 @@
 """Whatever is in a ConfigMap is that ConfigMap's problem, with its line: all others are in force."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -105,17 +105,22 @@ def test_a_bug_at_any_stage(monkeypatch: pytest.MonkeyPatch, stage: str, error: 
         build_policy([parse(vendor(name), name)[0] for name in ("fine", "bad", "other")])
 
 
-@pytest.mark.parametrize("guilty", [{"bad"}, {"bad", "fine"}], ids=len)
-def test_a_bug_of_documents_together(monkeypatch: pytest.MonkeyPatch, guilty: set[str]) -> None:
-    """In a cluster the youngest of those without which it does not come is reported; all others are in force."""
+def break_where(monkeypatch: pytest.MonkeyPatch, is_bad: Callable[[Mapping[str, Vendor], Settings], bool]) -> None:
+    """Have some policies fail to compile."""
 
     def broken(vendors: Mapping[str, Vendor], chosen: Settings, digest: str) -> Policy:
-        if guilty <= vendors.keys():
+        if is_bad(vendors, chosen):
             raise ZeroDivisionError
         return compile_policy(vendors, chosen, digest)
 
     for module in (choose, load):
         monkeypatch.setattr(module, "compile_policy", broken)
+
+
+@pytest.mark.parametrize("guilty", [{"bad"}, {"bad", "fine"}], ids=len)
+def test_a_bug_of_documents_together(monkeypatch: pytest.MonkeyPatch, guilty: set[str]) -> None:
+    """In a cluster the youngest of those without which it does not come is reported; all others are in force."""
+    break_where(monkeypatch, lambda vendors, _: guilty <= vendors.keys())
     names = ["fine", "other", "bad", *(f"v{number}" for number in range(20))]
     found = outcome(*(mapping(name, vendor(name), age) for age, name in enumerate(names)))
     assert {verdict.config_map.name for verdict in found.verdicts if not verdict.accepted} == {"bad"}
@@ -127,14 +132,7 @@ def test_a_bug_of_documents_together(monkeypatch: pytest.MonkeyPatch, guilty: se
 
 def test_a_bug_that_settings_bring_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are reported, and those before are in force."""
-
-    def broken(vendors: Mapping[str, Vendor], chosen: Settings, digest: str) -> Policy:
-        if chosen.timeout_seconds == 9:
-            raise ZeroDivisionError
-        return compile_policy(vendors, chosen, digest)
-
-    for module in (choose, load):
-        monkeypatch.setattr(module, "compile_policy", broken)
+    break_where(monkeypatch, lambda _, chosen: chosen.timeout_seconds == 9)
     found = outcome(FINE, settings("timeoutSeconds: 9"), last_good={"vgpu-webhook-settings": "timeoutSeconds: 8"})
     assert [verdict.config_map.name for verdict in found.verdicts if not verdict.accepted] == ["vgpu-webhook-settings"]
     assert found.policy.settings.timeout_seconds == 8

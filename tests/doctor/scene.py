@@ -5,7 +5,7 @@ import base64
 import copy
 import datetime as dt
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any, TypeAlias
@@ -13,6 +13,7 @@ from unittest import mock
 
 from certs.x509 import Pair, issue, make_ca
 from tests.cluster.fake_api import FakeApi
+from tests.yaml_text import put
 from webhook import __version__
 from webhook.cluster.client import Answer, Object
 from webhook.cluster.policy import choose
@@ -313,8 +314,9 @@ async def result_of(facts: Facts, name: str) -> Result:
     return result
 
 
-def amended(change: Callable[[list[Object]], Any], *, service: bool = False) -> list[Object]:
-    """The webhook configurations, with ours as a function has changed its webhooks."""
+def amended(changes: Mapping[str, Any], *, service: bool = False) -> list[Object]:
+    """The webhook configurations, ours with other values at paths of its webhooks; null takes one away."""
     ours = copy.deepcopy(registered(OUTCOME, service=service))
-    change(ours["webhooks"])
+    for path, value in changes.items():
+        put(ours["webhooks"], path, value)
     return [configuration("later"), ours]

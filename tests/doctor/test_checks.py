@@ -155,39 +155,23 @@ TURNS = outcome(
     settings="owners: {nvidia.com/gpu: timeslicing}",
     turns="extends: timeslicing\nkeys: {gpu: {resource: [nvidia.com/gpu, nvidia.com/gpu.shared]}}\n",
 )
+OPEN = {"0 failurePolicy": "Ignore"}
+"""What the webhook itself writes while replicas start, or cannot be listed."""
+TERMS = "namespaceSelector matchExpressions"
+NARROWED = {f"0 {TERMS} 3": {"key": "a", "operator": "Exists"}}
+WITHOUT = [{f"{number} {TERMS} {term}": None for number in range(2)} for term in range(3)]
+FIRST_TRUSTS_MORE = {"0 clientConfig caBundle": bundle(AUTHORITY, OTHER)}
 FAILED = f'Internal error occurred: failed calling webhook "{ENFORCE}": connection refused'
 
 
 def both(**changes: Any) -> list[dict[str, Any]]:
-    """Our webhook configuration with the same change in both webhooks."""
-    return amended(lambda webhooks: [webhook.update(changes) for webhook in webhooks])
-
-
-def failing_open(webhooks: list[dict[str, Any]]) -> None:
-    """What the webhook itself writes while replicas start, or cannot be listed."""
-    webhooks[0]["failurePolicy"] = "Ignore"
-
-
-def narrowed(webhooks: list[dict[str, Any]]) -> None:
-    """A term of somebody else."""
-    webhooks[0]["namespaceSelector"]["matchExpressions"].append({"key": "a", "operator": "Exists"})
-
-
-def first_trusts_more(webhooks: list[dict[str, Any]]) -> None:
-    """One of the two webhooks has another bundle."""
-    webhooks[0]["clientConfig"]["caBundle"] = bundle(AUTHORITY, OTHER)
-
-
-def without_term(number: int) -> Any:
-    """A function that takes a term of the namespace selectors away."""
-    return lambda webhooks: [webhook["namespaceSelector"]["matchExpressions"].pop(number) for webhook in webhooks]
+    """Our webhook configuration with the same changes in both webhooks."""
+    return amended({f"{number} {key}": value for number in range(2) for key, value in changes.items()})
 
 
 def bundles(text: str | None, *, service: bool = False) -> list[dict[str, Any]]:
     """Our webhook configuration with this caBundle."""
-    return amended(
-        lambda webhooks: [webhook["clientConfig"].update(caBundle=text) for webhook in webhooks], service=service
-    )
+    return amended({f"{number} clientConfig caBundle": text for number in range(2)}, service=service)
 
 
 def validating(**changes: Any) -> list[dict[str, Any]]:
@@ -279,19 +263,19 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("registration", ERROR, "there is no 00", but(replicas=[READY[0], CRASHING], **UNREGISTERED)),
     ("registration", ERROR, "there is no 00", but(deployments=[STATIC], **UNREGISTERED)),
     ("registration", ERROR, "there is no 00", but(deployments=[], **UNREGISTERED)),
-    ("registration", ERROR, "has no webhook audit", but(configurations=amended(lambda webhooks: webhooks.pop()))),
+    ("registration", ERROR, "has no webhook audit", but(configurations=amended({"1": None}))),
     ("selectors", OK, "vgpu-webhook.io/inject=enabled", HEALTHY),
     ("selectors", OK, "vgpu-webhook.io/inject=enabled", but(outcome=MORE)),
     ("selectors", WARNING, "could not be read", but(configurations=REFUSED)),
     ("selectors", WARNING, "not checked", but(configurations=[])),
     ("selectors", WARNING, "changed by others", but(configurations=both(timeoutSeconds=30))),
-    ("selectors", WARNING, "does not hold pods back yet", but(configurations=amended(failing_open))),
+    ("selectors", WARNING, "does not hold pods back yet", but(configurations=amended(OPEN))),
     ("selectors", WARNING, "written for another policy", but(outcome=outcome(settings="timeoutSeconds: 7\n"))),
     ("selectors", ERROR, "does not select", but(configurations=both(objectSelector={"matchLabels": {"a": "b"}}))),
-    ("selectors", ERROR, "does not select", but(configurations=amended(narrowed))),
-    ("selectors", ERROR, "does not select", but(configurations=amended(without_term(0)))),
-    ("selectors", ERROR, "does not select", but(configurations=amended(without_term(1)))),
-    ("selectors", ERROR, "does not select", but(configurations=amended(without_term(2)))),
+    ("selectors", ERROR, "does not select", but(configurations=amended(NARROWED))),
+    ("selectors", ERROR, "does not select", but(configurations=amended(WITHOUT[0]))),
+    ("selectors", ERROR, "does not select", but(configurations=amended(WITHOUT[1]))),
+    ("selectors", ERROR, "does not select", but(configurations=amended(WITHOUT[2]))),
     ("selectors", ERROR, "does not select", but(configurations=both(rules=[]))),
     ("selectors", ERROR, "does not select", but(release="elsewhere")),
     ("match-conditions", OK, "every pod with a name", HEALTHY),
@@ -325,7 +309,7 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("bundle", WARNING, "no webhook configuration", but(configurations=[])),
     ("bundle", WARNING, "lacks 1 CA of the Secret", but(stored=secret(None, OTHER))),
     ("bundle", WARNING, "lacks 1 CA of the Secret", but(stored=secret(None, OTHER), configurations=[BY_HAND])),
-    ("bundle", WARNING, "trust different", but(configurations=amended(first_trusts_more))),
+    ("bundle", WARNING, "trust different", but(configurations=amended(FIRST_TRUSTS_MORE))),
     ("bundle", WARNING, "expires in 19 days", but(validations=[], configurations=bundles(bundle(SHORT)), stored=404)),
     ("bundle", WARNING, "has no caBundle", but(validations=[], configurations=bundles(""))),
     ("bundle", ERROR, "has no caBundle", but(validations=[], configurations=bundles(None, service=True))),
