@@ -45,34 +45,25 @@ def many_containers(number: int) -> list[dict[str, Any]]:
     return [{"name": f"{each}-{'x' * 60}", "resources": {"limits": limits}} for each in range(32)]
 
 
-def long_variables(number: int) -> list[dict[str, Any]]:
-    """As long as they are kept, in each container."""
-    env = [{"name": "A", "value": "x" * 3900}]
+def share(number: int, name: str = "a", **more: Any) -> dict[str, Any]:
+    """A container with a share like no other."""
     limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(1000 + number)}
-    return [{"name": f"{each}", "env": env, "resources": {"limits": limits}} for each in range(2)]
+    return {"name": name, "resources": {"limits": limits}, **more}
 
 
-def names_beyond_ascii(number: int) -> list[dict[str, Any]]:
-    """Names are not validated before admission, and texts with such characters take several bytes for each."""
-    return [
-        {"name": "训" * 63, "resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(1000 + number)}}}
-    ]
-
-
-def denied(number: int) -> list[dict[str, Any]]:
-    """A denial has findings instead of a patch."""
-    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(1000 + number)}
-    return [{"name": "a", "resources": {"limits": limits}, "securityContext": {"privileged": True}}]
-
+LONG: Final = [{"name": "A", "value": "x" * 3900}]
+"""As long as they are kept."""
 
 SENT: Final[Mapping[str, Iterator[bytes]]] = {
     "at home": never_seen(AT_HOME),
     **{f"{pair.source} to {pair.target}": never_seen(pair) for pair in TRANSLATED},
     "64 KB": never_seen(AT_HOME, 10 * SMALL, 4_000_000),
     "many containers": changed(many_containers),
-    "long variables": changed(long_variables),
-    "names beyond ASCII": changed(names_beyond_ascii),
-    "denied": changed(denied),
+    "long variables": changed(lambda number: [share(number, name, env=LONG) for name in "01"]),
+    # Names are not validated before admission, and texts with such characters take several bytes for each.
+    "names beyond ASCII": changed(lambda number: [share(number, "训" * 63)]),
+    # A denial has findings instead of a patch.
+    "denied": changed(lambda number: [share(number, securityContext={"privileged": True})]),
 }
 ALIKE: Final = [f"{pair.source} to {pair.target}" for pair in TRANSLATED[1:]]
 """Pods of which the same parts are remembered as of the first pair's."""
