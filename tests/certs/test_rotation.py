@@ -349,6 +349,7 @@ LOOKS: dict[str, list[tuple[list[list[bytes]] | None, int]]] = {
     "made with it": [(None, 0), ([[A]], 1)],
     "at the first look": [([[A, B], [A]], 0)],
     "later, in both from 5 on": [([[A]], 0), ([[A, B], [A]], 1), ([[A, B], [A, B]], 5)],
+    "seen twice": [([[A]], 0), ([[A]], 5)],
     "taken away": [([[A]], 0), ([[]], 100), ([[A]], 101)],
 }
 """What was seen in the two webhooks, and when."""
@@ -365,6 +366,7 @@ LOOKS: dict[str, list[tuple[list[list[bytes]] | None, int]]] = {
         ("at the first look", A, 10, True, True, 0),
         # One of the two webhooks would fail.
         ("at the first look", B, 10, False, False, NEVER),
+        ("seen twice", A, 10, True, True, 0),
         ("later, in both from 5 on", B, 5, False, False, 10),
         ("later, in both from 5 on", B, 14.75, False, False, 0.25),
         ("later, in both from 5 on", B, 15, True, True, 0),
