@@ -269,7 +269,7 @@ def _guard_container(plan: Plan, slot: Slot, vendor: Vendor, request: Request | 
 def _report_env_from(plan: Plan, allocation: Allocation) -> None:
     """Report that guarded variables may come from where the webhook cannot look."""
     guard, slot = allocation.vendor.guard, allocation.slot
-    names = guard.unseen if allocation.share else guard.unseen[: guard.unseen_beside_whole]
+    names = guard.unseen[not allocation.share]
     texts = plan.pod.metadata.annotations or {}
     # What a vendor's own webhook refers to is not the user's.
     own = tuple(f"{texts[key]}-" for key in plan.policy.references.intersection(texts) if texts[key])

@@ -60,9 +60,7 @@ def compile_vendor(document: Vendor, own: Collection[str], problems: Problems) -
         for name, key in document.keys.items()
     }
     variables = _variables(document, keys.values(), own, problems)
-    _check_names(keys, problems)
-    for key, template in ((each, template) for each in keys.values() for template in each.templates):
-        _expression(template, document.variables, problems.at("keys", key.name, key.place))
+    _check_names(keys, document.variables, problems)
     _check_count(keys, document, problems)
     forms = [
         compile_form(index, form, document.variables, keys, problems.at("forms", index))
@@ -95,7 +93,6 @@ def _derived(vendor: Vendor) -> dict[str, Any]:
     return {
         "by_dimension": by_dimension,
         "expressed": frozenset(filter(by_dimension.get, by_dimension)) | _implied(vendor),
-        "system": vendor.served_by or next((source.system for source in vendor.sources), vendor.name),
         "unreported": frozenset(name for name, key in vendor.keys.items() if key.unreported is not None),
         "annotation_keys": not any(key.of_container and key.place != "borrowed" for key in keys),
         "borrowed": {name.text: key for key in keys if key.place == "borrowed" for name in key.spellings},
@@ -209,12 +206,15 @@ def _placed(place: Placing) -> Iterator[str]:
     yield from (toleration.key for toleration in place.tolerations if toleration.key)
 
 
-def _check_names(keys: Mapping[str, Key], problems: Problems) -> None:
-    """Report names with two meanings."""
+def _check_names(keys: Mapping[str, Key], variables: Variables, problems: Problems) -> None:
+    """Report names with two meanings, and those that make too large a pattern."""
     seen: dict[tuple[str, str], str] = {}
-    for key, template in ((each, template) for each in keys.values() for template in each.spellings):
-        other = seen.setdefault((key.place, template.text), key.name)
-        problems.when(other != key.name, ("keys", key.name), f"{template.text} is already the key {other!r}")
+    for name, key in keys.items():
+        for template in key.spellings:
+            other = seen.setdefault((key.place, template.text), name)
+            problems.when(other != name, ("keys", name), f"{template.text} is already the key {other!r}")
+        for template in key.templates:
+            _expression(template, variables, problems.at("keys", name, key.place))
 
 
 def _check_count(keys: Mapping[str, Key], document: Vendor, problems: Problems) -> None:
@@ -278,7 +278,9 @@ def _variables(
     variables, marks, compiled = document.variables, _variables_of_marks(document), dict[str, Variable]()
     used = {variable for key in keys for variable in (*key.variables, key.row_of)}
     empty = _empty(variables, used, problems)
-    for name, variable in ((name, variables[name]) for name in variables if name not in empty):
+    for name, variable in variables.items():
+        if name in empty:
+            continue
         here, everywhere = problems.at("variables", name), variable.table is not None and name not in used
         compiled[name] = _compiled(variable, here).model_copy(update={"name": name, "everywhere": everywhere})
         if everywhere:

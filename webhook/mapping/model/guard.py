@@ -192,9 +192,8 @@ class Guards:
     places: Mapping[GuardPlace, NameSet]  # what the rules list, for each place that has any
     marks: tuple[bytes, ...]
     anywhere: bool
-    # The variables that are denied or removed, and that nothing of the shim's comes before, if they come from ``envFrom``.
-    unseen: tuple[str, ...]
-    unseen_beside_whole: int  # the number of these that are of rules with `whole`: they stand first
+    # The variables that are denied or removed, and that nothing of the shim's comes before, if they come from ``envFrom``:
+    unseen: Mapping[bool, tuple[str, ...]]  # beside a share (False), and beside whole devices
 
     def guarded(self, names: Iterable[str], place: GuardPlace = "env") -> list[str]:
         """Return which of these variables, annotations, labels or paths a rule lists."""
@@ -244,16 +243,15 @@ def compile_guards(models: Sequence[Guard], shim: Shim | None, problems: Problem
             places[rule.place] = places.get(rule.place, NameSet()) | rule.listed
     marks = {mark for rule in rules for mark in rule.marks}
     anywhere = any(rule.anywhere for rule in rules)
-    unseen = _unseen(rules, shim, whole=True)
-    both = dict.fromkeys((*unseen, *_unseen(rules, shim, whole=False)))
-    return Guards(tuple(rules), places, (b"\\", *sorted(marks)) if marks else (), anywhere, tuple(both), len(unseen))
+    unseen = {whole: _unseen([rule for rule in rules if rule.whole >= whole], shim) for whole in (False, True)}
+    return Guards(tuple(rules), places, (b"\\", *sorted(marks)) if marks else (), anywhere, unseen)
 
 
-def _unseen(rules: Sequence[Guard], shim: Shim | None, *, whole: bool) -> tuple[str, ...]:
+def _unseen(rules: Iterable[Guard], shim: Shim | None) -> tuple[str, ...]:
     """The variables of rules that ``envFrom`` could set: an entry of `env`, such as each of the shim's, comes before it."""
     written = NameSet.of(() if shim is None or shim.mode == "plugin" else shim.names)
-    held = [rule for rule in rules if (rule.place, rule.whole, rule.sources) == ("env", whole, None)]
-    names = dict.fromkeys(name for rule in held if rule.action in {"deny", "strip"} for name in rule.names)
+    held = [rule for rule in rules if (rule.place, rule.sources) == ("env", None) and rule.action in {"deny", "strip"}]
+    names = dict.fromkeys(name for rule in sorted(held, key=lambda rule: not rule.whole) for name in rule.names)
     return tuple(name for name in names if name not in written)
 
 

@@ -363,18 +363,12 @@ class Nearness:
         # A name more probably means a long key than a short one that it begins with, and the same hardware than another.
         long = _long(keys)
         short = [key for key in keys if key not in long]
-        for keeps, sure, names in (
-            (True, True, long),
-            (True, False, short),
-            (False, True, long),
-            (False, False, short),
-        ):
+        for keeps, names in itertools.product((True, False), (long, short)):
             meant = _nearest(local, names, keys, keeps=keeps)
-            if meant is None:
-                continue
-            if keeps or meant.template is None:
-                return NearMiss(f"{domain}/{meant.local}", sure or distance(local, meant.local, 1) == 1)
-            return NearMiss(meant.template.text, sure, meant.choices)
+            if meant is not None and (keeps or meant.template is None):
+                return NearMiss(f"{domain}/{meant.local}", names is long or distance(local, meant.local, 1) == 1)
+            if meant is not None and meant.template is not None:
+                return NearMiss(meant.template.text, names is long, meant.choices)
         return None
 
 

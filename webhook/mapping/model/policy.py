@@ -196,26 +196,20 @@ def _check_chains(vendors: Mapping[str, Vendor], settings: Settings, problems: P
         if target is None:
             continue
         here = problems.of(vendor.source)
-        if (target is not vendor or not target.target) and (wrong := _no_target(target, "translateTo")):
-            here.add(("translateTo",), *wrong)
+        if wrong := _no_target(target, "translateTo"):
+            here.add("translateTo", *wrong)
         elif settings.target not in {None, target.name} and target.same_family(home or target):
             message = f"{target.name} would be translated on to {settings.target} by the setting `target`"
-            here.add(("translateTo",), message, f"write `translateTo: {settings.target}`")
-
-
-def _check_home(vendors: Mapping[str, Vendor], settings: Settings, problems: Problems) -> None:
-    """Report the same of the cluster's own target, which may name itself."""
-    home = vendors.get(settings.target or "")
-    final = home is None or (home.target and home.translate_to == home.name)
-    if home is not None and not final and (wrong := _no_target(home, "target")):
-        problems.of(SETTINGS).add(("target",), *wrong)
+            here.add("translateTo", message, f"write `translateTo: {settings.target}`")
+    if home is not None and (wrong := _no_target(home, "target")):
+        problems.of(SETTINGS).add("target", *wrong)
 
 
 def _no_target(vendor: Vendor, key: str) -> tuple[str, str | None] | None:
     """Why requests cannot be written for a vendor, or not for good, with a hint; else None."""
     if not vendor.target:
         return f"{vendor.name} is read only and never written", None
-    if vendor.translate_to is None:
+    if vendor.translate_to in {None, vendor.name}:
         return None
     return f"{vendor.name} is itself translated to {vendor.translate_to}", f"write `{key}: {vendor.translate_to}`"
 
@@ -456,7 +450,6 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
     for place in ("resource", "annotation"):
         check_owners(read[place], place, vendors, problems)
     _check_chains(vendors, settings, problems)
-    _check_home(vendors, settings, problems)
     _check_placed_keys(vendors, read, problems)
     _check_capacity(vendors.values(), problems)
     here = problems.of(SETTINGS)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -349,7 +349,11 @@ class Vendor(Strict):
         expressed: frozenset[Dimension]  # those with a key, or of forms or names that imply them
         unreported: frozenset[str]  # its keys that no node reports
         borrowed: Mapping[str, Key]  # the keys that are resource names of other vendors, by these
-        system: str  # whose scheduler and device plugin serve the keys, for messages
+
+    @cached_property
+    def system(self) -> str:
+        """Whose scheduler and device plugin serve the keys, for messages."""
+        return self.served_by or next((source.system for source in self.sources), self.name)
 
     @property
     def marks(self) -> tuple[str, ...]:
