@@ -20,7 +20,7 @@ from webhook.labels import INJECT, TARGET
 from webhook.mapping.document import parse
 from webhook.mapping.load import build_policy, builtin
 from webhook.mapping.model.names import ReadKeys
-from webhook.mapping.model.policy import Marks, Policy, WatchedVariables
+from webhook.mapping.model.policy import Policy, watching
 from webhook.mapping.notation import NameSet
 from webhook.pod import decode_pod
 
@@ -50,8 +50,8 @@ def unreduced() -> Policy:
     """The same policy, under which everything in a pod is a fact."""
     policy = replace(reduced())
     policy.__dict__["read_keys"] = ReadKeys(NameSet.of(["*"]), NameSet(), policy.near)
-    policy.__dict__["watched_variables"] = WatchedVariables(["*"])
-    policy.__dict__["marks_of_mounts"] = policy.__dict__["marks_of_belongings"] = Marks([b"["])
+    policy.__dict__["watched_variables"] = watching(["*"])
+    policy.__dict__["marks_of_mounts"] = policy.__dict__["marks_of_belongings"] = lambda raw: b"[" in raw
     return policy
 
 

@@ -234,7 +234,7 @@ def facts_of(pod: Pod, context: Context, policy: Policy, *, every: bool = False)
         return None
     # If a vendor's own webhook has added references to ConfigMaps, they are searched for in all lists.
     whole = annotations is not None and not policy.references.isdisjoint(annotations)
-    mounts = whole or policy.marks_of_mounts.among(paths_in(containers, spec.volumes))
+    mounts = whole or bool(policy.marks_of_mounts(paths_in(containers, spec.volumes)))
     reduced = _reduced(containers, resources, policy, whole=whole, mounts=mounts)
     affinity, gates = _belongings(spec, policy)
     first = 0 if init is None else len(init)
@@ -263,7 +263,7 @@ def _request(resources: Sequence[Resources | None]) -> bool:
 def _belongings(spec: PodSpec, policy: Policy) -> tuple[msgspec.Raw, msgspec.Raw]:
     """The affinity and the scheduling gates, if they may matter."""
     affinity, gates = spec.affinity, spec.scheduling_gates
-    if affinity is gates is ABSENT or policy.marks_of_belongings.among(b"".join([affinity, gates])):
+    if affinity is gates is ABSENT or policy.marks_of_belongings(b"".join([affinity, gates])):
         return affinity, gates
     return affinity if policy.cards or spec.node_name or policy.by_architecture else ABSENT, ABSENT
 
@@ -277,7 +277,7 @@ def _reduced(
     mounts: bool,
 ) -> list[Container]:
     """Containers with what can matter: resources, watched variables, and `mounts` that may meet a shim or a guard."""
-    watched, installers = policy.watched_variables.among, policy.installers
+    watched, installers = policy.watched_variables, policy.installers
     return [
         Container(
             each.name,

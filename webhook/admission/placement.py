@@ -368,9 +368,7 @@ def report_belongings(plan: Plan) -> None:
     spec, metadata = plan.pod.spec, plan.pod.metadata
     names = _encode([*(metadata.labels or ()), *(metadata.annotations or ()), *(spec.node_selector or ())])
     # One search, with false positives.
-    if not plan.policy.marks_of_belongings.among(
-        b"".join([names, spec.affinity, spec.tolerations, spec.scheduling_gates])
-    ):
+    if not plan.policy.marks_of_belongings(b"".join([names, spec.affinity, spec.tolerations, spec.scheduling_gates])):
         return
     kept = [*dict.fromkeys(_belongings(plan, [each.source for each in translated]))]
     if kept:

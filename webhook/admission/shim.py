@@ -32,7 +32,6 @@ from webhook.mapping.model.shim import (
     Shim,
     absolute,
     has_empty_element,
-    has_mark,
     inside,
     preload_list,
     resolved,
@@ -622,7 +621,7 @@ def _mounted(slot: Slot, entry: PodEntry, delivery: Delivery) -> bool:
 
 def _leads_to(placed: Placed, delivery: Delivery) -> bool:
     """Whether a path may lead to a delivery's by a roundabout way."""
-    return placed.roundabout and has_mark(placed.written.encode(), delivery.marks)
+    return placed.roundabout and any([mark in placed.written.encode() for mark in delivery.marks])
 
 
 def _same_mount(mount: VolumeMount, entry: PodEntry) -> bool:

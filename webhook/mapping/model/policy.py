@@ -80,44 +80,27 @@ _ESCAPE: Final = re2.compile(rb"\\[u/]")
 """An escape that may hide a name. The operator `in` takes three times as long in a text of backslashes."""
 
 
-class WatchedVariables:
-    """Variables that the guard, the shim or the device plugin of any vendor has a part in."""
+def watching(names: Iterable[str]) -> Callable[[bytes], bool]:
+    """Return whether an undecoded ``env`` list may hold one of these variables; ``*`` in a name matches any text.
 
-    __slots__ = ("_known", "_search")
+    A fast check with false positives but no false negatives, so that hundreds of ordinary variables stay undecoded.
+    An escape may hide any name; few manifests have one. The pods of a template have the same list, whose answer is known.
+    """
+    # Up to the star: more variables than that are found, never fewer.
+    beginnings = sorted({_written(name.partition("*")[0]) + ("" if "*" in name else '"') for name in names})
+    search = _searcher(rf'"name"\s*:\s*"(?:{"|".join(beginnings)})' if beginnings else _NOTHING)
 
-    def __init__(self, names: Iterable[str]) -> None:
-        """Compile names; ``*`` in one matches any text."""
-        # Up to the star: more variables than that are found, never fewer.
-        beginnings = sorted({_written(name.partition("*")[0]) + ("" if "*" in name else '"') for name in names})
-        self._search = _searcher(rf'"name"\s*:\s*"(?:{"|".join(beginnings)})' if beginnings else _NOTHING)
-        self._known: Callable[[bytes], bool] = lru_cache(MAX_KNOWN)(self._found)
-
-    def among(self, raw_env: bytes) -> bool:
-        """Return whether an undecoded ``env`` list may hold one of them.
-
-        A fast check with false positives but no false negatives, so that hundreds of ordinary variables stay undecoded.
-        An escape may hide any name; few manifests have one. The pods of a template have the same list, whose answer is known.
-        """
-        text = bytes(raw_env)
-        return bool(text) and (self._known if len(text) <= MAX_LIST else self._found)(text)
-
-    def _found(self, text: bytes) -> bool:
+    def found(text: bytes) -> bool:
         # Searching for one byte is ten times as fast as for two, and most manifests have no backslash.
-        return bool(self._search(text)) or (b"\\" in text and _ESCAPE.search(text) is not None)
+        return bool(search(text)) or (b"\\" in text and _ESCAPE.search(text) is not None)
 
+    known = lru_cache(MAX_KNOWN)(found)
 
-class Marks:
-    """Texts of which undecoded volumes or mounts contain one if they could meet a shim or a guard (their `marks`)."""
+    def among(raw_env: bytes) -> bool:
+        text = bytes(raw_env)
+        return bool(text) and (known if len(text) <= MAX_LIST else found)(text)
 
-    __slots__ = ("_search",)
-
-    def __init__(self, marks: Iterable[bytes]) -> None:
-        """Compile the marks."""
-        self._search = _searcher("|".join(literal(mark.decode()) for mark in marks) or _NOTHING)
-
-    def among(self, raw_lists: bytes) -> bool:
-        """Return whether undecoded lists contain one."""
-        return bool(self._search(raw_lists))
+    return among
 
 
 def _searcher(pattern: str) -> Callable[[bytes], object]:
@@ -131,6 +114,11 @@ def _searcher(pattern: str) -> Callable[[bytes], object]:
     except re2.error:  # too large: every list is decoded
         return len
     return search
+
+
+def _searcher_of(marks: Iterable[str]) -> Callable[[bytes], object]:
+    """A search for texts of which undecoded lists contain one if they could meet what has these marks."""
+    return _searcher("|".join(map(literal, sorted(marks))) or _NOTHING)
 
 
 def _written(name: str) -> str:
@@ -365,18 +353,18 @@ class Policy:
         return [vendor.shim for vendor in self.vendors.values() if vendor.shim is not None]
 
     @cached_property
-    def watched_variables(self) -> WatchedVariables:
-        """The variables of a container that the guard, the shim or the device plugin of any vendor has a part in."""
-        return WatchedVariables(itertools.chain.from_iterable(map(_variables, self.vendors.values())))
+    def watched_variables(self) -> Callable[[bytes], bool]:
+        """Finds variables of a container that the guard, the shim or the device plugin of any vendor has a part in."""
+        return watching(itertools.chain.from_iterable(map(_variables, self.vendors.values())))
 
     @cached_property
-    def marks_of_mounts(self) -> Marks:
-        """What is in undecoded volumes or mounts that could meet any vendor's shim or guard."""
+    def marks_of_mounts(self) -> Callable[[bytes], object]:
+        """Finds what is in undecoded volumes or mounts that could meet any vendor's shim or guard."""
         marks = {mark for shim in self._shims for delivery in shim.deliveries for mark in delivery.marks}
         guards = [vendor.guard for vendor in self.vendors.values()]
         if self.shim_folders or any("hostPath" in guard.places for guard in guards):
             marks.add(b"hostPath")
-        return Marks(sorted(marks.union(*[guard.marks for guard in guards])))
+        return _searcher_of(mark.decode() for mark in marks.union(*[guard.marks for guard in guards]))
 
     @cached_property
     def classes_of_the_shim(self) -> frozenset[str]:
@@ -399,13 +387,11 @@ class Policy:
         return frozenset(each.library for shim in self._shims for each in shim.deliveries if each.installer is not None)
 
     @cached_property
-    def marks_of_belongings(self) -> Marks:
-        """What is in undecoded affinity, tolerations, gates or lists of names that could belong to a vendor's system."""
+    def marks_of_belongings(self) -> Callable[[bytes], object]:
+        """Finds what is in undecoded affinity, tolerations, gates or lists of names that could belong to a vendor's system."""
         belongs = self.marks.belongs
         exact = [f'"{name.partition("=")[0]}"' for name in belongs.exact]
-        return Marks(
-            sorted(text.encode() for text in (*exact, *(max(glob.split("*"), key=len) for glob in belongs.globs)))
-        )
+        return _searcher_of((*exact, *(max(glob.split("*"), key=len) for glob in belongs.globs)))
 
     @cached_property
     def device_classes(self) -> frozenset[str]:

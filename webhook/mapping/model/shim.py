@@ -281,14 +281,6 @@ def inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
 
 
-def has_mark(raw: bytes, marks: tuple[bytes, ...]) -> bool:
-    """Return whether undecoded JSON has one of the marks of a delivery or a guard: fast, and never wrongly False."""
-    for mark in marks:  # noqa: SIM110  (a generator takes three times as long)
-        if mark in raw:
-            return True
-    return False
-
-
 @dataclass(frozen=True)
 class ShimVariable:
     """A variable that the shim reads, whose value may depend on the request.
