@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
@@ -392,9 +392,7 @@ def _bindings(vendor: Vendor) -> Iterator[Binding]:
     """Yield bindings of variables: every row, or the first value; none for a pattern."""
     yield ()
     for variable in vendor.variables.values():
-        listed: Sequence[str] = tuple(variable.rows) or variable.write[:1]
-        for value in listed:
-            yield ((variable.name, value),)
+        yield from (((variable.name, value),) for value in tuple(variable.rows) or variable.write[:1])
 
 
 def _tried(key: Key, form: Form, values: list[Candidate]) -> list[Candidate]:

@@ -241,12 +241,8 @@ class Nearness:
     """What vendors, including inactive ones, read, and what they leave alone."""
 
     def __init__(self, vendors: Sequence[Vendor]) -> None:
-        of_resources = {vendor.name: list(_local_names(vendor, "resource")) for vendor in vendors}
-        prefixes: set[str] = set()
-        for vendor in vendors:
-            prefixes.update(vendor.match.resources or {f"{domain}/" for domain, _ in of_resources[vendor.name]})
-        self._prefixes = tuple(sorted(prefixes))
-        self._resources = _Keys(itertools.chain.from_iterable(of_resources.values()))
+        self._prefixes = tuple(sorted({prefix for vendor in vendors for prefix in vendor.lets_through.prefixes}))
+        self._resources = _Keys(name for vendor in vendors for name in _local_names(vendor, "resource"))
         self._metadata = _Keys(name for vendor in vendors for name in _local_names(vendor, "label", "annotation"))
         self._hints, self._hint_patterns = _hints_of(vendors)
         # Resource names of other systems.

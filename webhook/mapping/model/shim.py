@@ -17,6 +17,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import ConfigDict, Field
@@ -377,7 +378,7 @@ class Shim(Strict):
         own_path: PodEntry | None  # the search path in a variable of its own; None without one
         covers: frozenset[tuple[str, str]]  # mounts, as path and volume, at a path that a guard may list
         variables: tuple[ShimVariable, ...]  # that the library reads, with that one and `LD_AUDIT`
-        indexed: tuple[ShimVariable, ...]  # of these, those for each device
+        indexed: bool  # whether any of these is for each device: such are the last
         if_unset: Mapping[str, str]  # variables, with values, that a container's own `env` may set otherwise
         names: frozenset[str]  # all variables that the shim may write; `*` in one stands for an index
         path_alone: PodEntry  # the entry for a container without `LD_LIBRARY_PATH`
@@ -415,11 +416,8 @@ class Shim(Strict):
         missing = _AMOUNTS.difference(amounts)
         values: dict[str, str] = {}
         for variable in self.variables:
-            if not variable.indexed and variable.uses.isdisjoint(missing):
-                values[variable.name] = variable.template.format_map(amounts)
-        for variable in self.indexed:
             if variable.uses.isdisjoint(missing):
-                for index in range(min(request.devices or 0, MAX_INDEXED)):
+                for index in range(min(request.devices or 0, MAX_INDEXED) if variable.indexed else 1):
                     amounts["index"] = str(index)
                     values[variable.name.format_map(amounts)] = variable.template.format_map(amounts)
         return values
@@ -470,12 +468,12 @@ def _variables(shim: Shim) -> dict[str, Any]:
     """The variables that the library reads, and the names of all that the shim may write."""
     written = {} if shim.audit is None else {LD_AUDIT: ":".join(shim.audit.files)}
     written |= {} if shim.own_path is None else {shim.own_path["name"]: shim.own_path["value"]}
-    variables = tuple(ShimVariable(*each) for each in (written | shim.env).items())
+    variables = sorted((ShimVariable(*each) for each in (written | shim.env).items()), key=attrgetter("indexed"))
     if_unset = _if_unset(shim, variables)
     loader = {LD_PRELOAD: shim.preload, LD_LIBRARY_PATH: shim.library_path}
     named = (*(variable.pattern for variable in variables), *if_unset, *(name for name, led in loader.items() if led))
-    indexed = tuple(variable for variable in variables if variable.indexed)
-    return {"variables": variables, "indexed": indexed, "if_unset": if_unset, "names": frozenset(named)}
+    indexed = any(variable.indexed for variable in variables)
+    return {"variables": tuple(variables), "indexed": indexed, "if_unset": if_unset, "names": frozenset(named)}
 
 
 def _if_unset(shim: Shim, variables: Iterable[ShimVariable]) -> dict[str, str]:
