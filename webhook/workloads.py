@@ -149,7 +149,8 @@ def scheduled(data: Any, template: Any, workload: KnownKind) -> Any:
     return {**template, "spec": {**spec, "schedulerName": found}}
 
 
-_CONTAINERS: Final = ("containers", "initContainers")
+CONTAINERS: Final = ("containers", "initContainers")
+"""The fields of a pod spec with its containers."""
 
 
 def assembled(data: Any, value: dict[str, Any], shape: PodPath, path: FieldPath = ()) -> tuple[dict[str, Any], Parts]:
@@ -189,7 +190,7 @@ def _own_parts(
     value: dict[str, Any], shape: PodPath, inherited: Mapping[str, Any], path: FieldPath
 ) -> dict[FieldPath, FieldPath]:
     """Where a pod's own parts are: what else the webhook writes may have no place beside the fields of this kind."""
-    listed = ((key, i) for key in _CONTAINERS if isinstance(value.get(key), list) for i, _ in children(value[key]))
+    listed = ((key, i) for key in CONTAINERS if isinstance(value.get(key), list) for i, _ in children(value[key]))
     parts: dict[FieldPath, FieldPath] = {("spec", *part): (*path, *part) for part in listed}
     # A pod's own scheduler takes the place of an inherited one; nothing can be added to an inherited list.
     fields = (
@@ -248,7 +249,7 @@ def _mounted(data: Any, spec: dict[str, Any], shape: PodPath) -> list[dict[str, 
     """The volumes of its object that a pod mounts and has none of its own of that name."""
     if shape.volumes is None or not isinstance(spec.get("volumes") or [], list):
         return []
-    mounts = [each for key in _CONTAINERS for _, each in matches(spec, (key, "*", "volumeMounts", "*"))]
+    mounts = [each for key in CONTAINERS for _, each in matches(spec, (key, "*", "volumeMounts", "*"))]
     mounted, own = _named(mounts), _named(spec.get("volumes") or ())
     found = _named(each for _, each in matches(data, (*shape.volumes, "*")))
     return [each for name, each in found.items() if name in mounted and name not in own]
@@ -329,8 +330,8 @@ def spots_in(data: Any, group: str, kind: str, kinds: Kinds, root: FieldPath = (
     for pattern in workload.objects:
         for path, inner in matches(data, pattern):
             if isinstance(inner, dict):
-                inner_group, slash, _ = str(inner.get("apiVersion")).rpartition("/")
-                yield from spots_in(inner, inner_group if slash else "", str(inner.get("kind")), kinds, (*root, *path))
+                inner_group = str(inner.get("apiVersion")).rpartition("/")[0]
+                yield from spots_in(inner, inner_group, str(inner.get("kind")), kinds, (*root, *path))
 
 
 def pods_in(data: Any, group: str, kind: str, kinds: Kinds) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
@@ -352,11 +353,13 @@ def owned_metadata(kind: str, name: str) -> dict[str, Any]:
 
 
 def _workload(entry: Mapping[str, Any]) -> KnownKind:
-    pods = (*map(_template, entry.get("templates", ())), *map(_spec, entry.get("specs", ())))
+    pods = [
+        _pod_path(each, template=key == "templates") for key in ("templates", "specs") for each in entry.get(key, ())
+    ]
     scheduler, counted = entry.get("scheduler"), entry.get("counted")
     return KnownKind(
         entry["source"],
-        pods,
+        tuple(pods),
         _paths(entry, "objects"),
         _paths(entry, "counts"),
         _paths(entry, "texts"),
@@ -367,29 +370,21 @@ def _workload(entry: Mapping[str, Any]) -> KnownKind:
     )
 
 
-def _template(entry: str | Mapping[str, Any]) -> PodPath:
+def _pod_path(entry: str | Mapping[str, Any], *, template: bool) -> PodPath:
+    """Read an entry; a text is the path alone."""
     if isinstance(entry, str):
-        return PodPath(parse_path(entry), template=True)
-    return PodPath(parse_path(entry["at"]), template=True, fields=tuple(entry["fields"]))
-
-
-def _spec(entry: str | Mapping[str, Any]) -> PodPath:
-    if isinstance(entry, str):
-        return PodPath(parse_path(entry))
-    metadata, defaults, volumes = entry.get("metadata"), entry.get("defaults"), entry.get("volumes")
+        return PodPath(parse_path(entry), template=template)
+    defaults = entry.get("defaults")
     return PodPath(
-        parse_path(entry["at"]),
+        template=template,
         containers=_paths(entry, "containers"),
         resources=_paths(entry, "resources"),
-        metadata=None if metadata is None else parse_path(metadata),
         fields=tuple(entry["fields"]) if "fields" in entry else None,
         defaults=None if defaults is None else parse_path(defaults["at"]),
         defaulted=() if defaults is None else tuple(defaults["fields"]),
         below=_paths(entry, "below"),
-        volumes=None if volumes is None else parse_path(volumes),
-        patch=parse_path(entry["patch"]) if "patch" in entry else None,
-        patched=parse_path(entry["patched"]) if "patched" in entry else None,
         container=entry.get("container", ""),
+        **{key: parse_path(entry[key]) for key in ("at", "metadata", "volumes", "patch", "patched") if key in entry},
     )
 
 

@@ -181,8 +181,12 @@ OBSERVED = read_stored(registration(wanted_by(AHEAD), SITE, version="0.1.0"))
 
 
 def elsewhere(*resources: str, keys: tuple[str, ...] = (), observed: Stored | None = OBSERVED) -> bool:
-    """Whether a replica behind has to leave such a pod to another one."""
-    return known_to_peers(resources, keys, BEHIND, matched_names_of(BEHIND), observed)
+    """Whether a replica behind has to leave such a pod to another one, with keys as labels and as annotations alike."""
+    spec = {"containers": [{"name": "main", "resources": {"limits": dict.fromkeys(resources, "1")}}]}
+    named = ({place: dict.fromkeys(keys, "1")} for place in ("labels", "annotations"))
+    pods = [view({"metadata": metadata, "spec": spec}) for metadata in named]
+    (found,) = {known_to_peers(pod, BEHIND, matched_names_of(BEHIND), observed) for pod in pods}
+    return found
 
 
 @pytest.mark.parametrize(

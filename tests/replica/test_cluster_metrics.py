@@ -1,4 +1,4 @@
-"""Metrics of what a replica follows in a cluster, what it waits for, and the setting that what it follows obeys."""
+"""Metrics of what a replica follows in a cluster, what it waits for and finds, and the setting that what it follows obeys."""
 
 import pytest
 import structlog
@@ -7,10 +7,11 @@ from certs.store import Serving
 from tests.cluster.config_maps import outcome, settings
 from tests.cluster.fake_api import FakeApi
 from tests.mapping.vendors import policy
+from tests.waiting import alongside, turns
 from webhook.cluster.policy.documents import SETTINGS_NAME, ConfigMap
 from webhook.cluster.policy.live import PolicyFaults
 from webhook.cluster.registration.wanted import Site
-from webhook.replica.in_cluster import ClusterOptions, InCluster, policy_metrics
+from webhook.replica.in_cluster import ClusterOptions, ImageVolumes, InCluster, policy_metrics
 from webhook.replica.run import Certificates
 
 
@@ -71,3 +72,15 @@ def test_templates_of_a_namespace_are_bounded_by_the_setting() -> None:
     assert templates.most() == 256
     replica.current.policy = policy(settings="templatesPerNamespace: 7")
     assert templates.most() == 7
+
+
+@pytest.mark.parametrize(
+    "major, minor, served",
+    [("1", "34+", False), ("1", "35+", True), ("1", "36", True), ("2", "0", True), ("1", "", False), ("", "", False)],
+)
+async def test_image_volumes_are_served_from_a_version_on(major: str, minor: str, *, served: bool) -> None:
+    """From 1.35 on, by default."""
+    volumes = ImageVolumes(FakeApi({"/version": {"major": major, "minor": minor}}), structlog.get_logger())
+    async with alongside(volumes.run()):
+        await turns()
+        assert (volumes.known.is_set(), volumes.served) == (True, served)

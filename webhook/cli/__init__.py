@@ -3,7 +3,8 @@
 import difflib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Final
 
@@ -88,30 +89,29 @@ class Program(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
     ) -> click.Context:
-        try:
+        with _adapted_errors():
             return super().make_context(info_name, args, parent, **extra)
-        except click.UsageError as error:
-            _adapt(error)
-            raise
 
     def invoke(self, ctx: click.Context) -> object:
-        try:
+        with _adapted_errors():
             return super().invoke(ctx)
-        except click.UsageError as error:
-            _adapt(error)
-            raise
 
 
-def _adapt(error: click.UsageError) -> None:
+@contextmanager
+def _adapted_errors() -> Iterator[None]:
     """Give a usage error our exit code, and the width of the terminal."""
-    error.exit_code = FOUND  # type: ignore[misc]  # of this one error only
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        return  # a page, not a message
-    taken = [] if error.ctx is None else [option for each in error.ctx.command.params for option in each.opts]
-    if error.message.startswith("Got unexpected extra argument") and "--filename" in taken:
-        error.message += ": manifests follow -f"  # type: ignore[misc]  # likewise
-    before = len("Error: ") + len(error.format_message()) - len(error.message)
-    error.message = fitted(error.message, sys.stderr, before)  # type: ignore[misc]  # likewise
+    try:
+        yield
+    except click.UsageError as error:
+        error.exit_code = FOUND  # type: ignore[misc]  # of this one error only
+        if isinstance(error, click.exceptions.NoArgsIsHelpError):
+            raise  # a page, not a message
+        taken = [] if error.ctx is None else [option for each in error.ctx.command.params for option in each.opts]
+        if error.message.startswith("Got unexpected extra argument") and "--filename" in taken:
+            error.message += ": manifests follow -f"  # type: ignore[misc]  # likewise
+        before = len("Error: ") + len(error.format_message()) - len(error.message)
+        error.message = fitted(error.message, sys.stderr, before)  # type: ignore[misc]  # likewise
+        raise
 
 
 _version = click.version_option(__version__, prog_name=PROGRAM)

@@ -335,13 +335,13 @@ def _path(text: str, data: Any, base: FieldPath, got: str | None) -> FieldPath:
     path = list(base)
     value = data
     for part in base:
-        value = _child(value, part)
+        value = dict(children(value)).get(part)
     for step in _STEP.finditer(text):
         key = int(step["index"]) if step["index"] else step["key"] or _key_of_type(value, got)
         if key is None:
             break
         path.append(key)
-        value = _child(value, key)
+        value = dict(children(value)).get(key)
     return tuple(path)
 
 
@@ -351,14 +351,6 @@ def _key_of_type(value: Any, got: str | None) -> str | None:
     if not isinstance(value, dict) or mismatched is None:
         return None
     return next((str(key) for key, child in value.items() if type(child) is mismatched), None)
-
-
-def _child(value: Any, part: str | int) -> Any:
-    if isinstance(value, dict):
-        return value.get(part)
-    if isinstance(value, list) and isinstance(part, int) and part < len(value):
-        return value[part]
-    return None
 
 
 def read_manifests(body: bytes, source: str, most: int = MAX_NODES) -> list[Manifest]:

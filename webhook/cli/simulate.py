@@ -41,7 +41,7 @@ from webhook.patch import Operation
 from webhook.pod import ENV, MOUNTS, VOLUMES, Pod, decode_pod, entries
 from webhook.reasons import Finding, Reason, explanation_of
 from webhook.request import ClaimTemplate
-from webhook.workloads import matches, owned_metadata, workloads_of
+from webhook.workloads import CONTAINERS, matches, owned_metadata, workloads_of
 
 if TYPE_CHECKING:
     from webhook.server.reviews import Described
@@ -308,7 +308,7 @@ def _place_of(obj: KubeObject, place: PodPlace, finding: Finding) -> FileLine:
 def _container(pod: Mapping[str, Any], name: str | None) -> FieldPath:
     found = (
         path
-        for kind in ("containers", "initContainers")
+        for kind in CONTAINERS
         for path, container in matches(pod, ("spec", kind, "*"))
         if name is not None and mapping_or_empty(container).get("name") == name
     )
@@ -355,7 +355,7 @@ _INDEPENDENT: Final = frozenset({"schedulerName", "runtimeClassName", "nodeSelec
 
 def _quantities(pod: Mapping[str, Any]) -> Iterator[tuple[FieldPath, Any]]:
     """Yield the quantities of a pod's containers, with their paths."""
-    for key, side in itertools.product(("containers", "initContainers"), ("limits", "requests")):
+    for key, side in itertools.product(CONTAINERS, ("limits", "requests")):
         for path, quantities in matches(pod, ("spec", key, "*", "resources", side)):
             found = quantities.items() if isinstance(quantities, dict) else ()
             yield from (((*path, name), quantity) for name, quantity in found)

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 from webhook.cli.files import Manifest, ManifestError
 from webhook.mapping.document import FieldPath, path_text
 from webhook.workloads import (
+    CONTAINERS,
     Kinds,
     KnownKind,
     Pattern,
@@ -124,8 +125,7 @@ def kube_object(
                 (*path, key) if key in data else path, f"no Kubernetes object: `{key}` is missing or not a string"
             )
         identity[key] = value
-    group, slash, _ = identity["apiVersion"].rpartition("/")
-    return KubeObject(manifest, path, data, identity["kind"], group if slash else "")
+    return KubeObject(manifest, path, data, identity["kind"], identity["apiVersion"].rpartition("/")[0])
 
 
 def list_items(obj: KubeObject, *, lenient: bool = False) -> list[KubeObject] | None:
@@ -185,7 +185,7 @@ def _known(obj: KubeObject, workload: KnownKind, kinds: Kinds) -> Iterator[PodPl
                 what = "a pod template" if pod.template else "a pod spec"
                 raise obj.manifest.error((*obj.path, *path), f"{what} is not a mapping of keys")
             place = _place(obj, path, scheduled(obj.data, value, workload) if pod.template else value, pod)
-            if pod.template or any(place.pod["spec"].get(key) for key in _CONTAINERS):
+            if pod.template or any(place.pod["spec"].get(key) for key in CONTAINERS):
                 yield place
     for path, inner in inner_objects(obj, workload):
         for place in pod_places(inner, kinds):
@@ -213,9 +213,6 @@ def _check_parents(obj: KubeObject, pattern: Pattern) -> None:
         if not isinstance(value, dict):
             raise obj.manifest.error((*obj.path, *pattern[:depth]), "a mapping is expected here")
         value = value.get(part)
-
-
-_CONTAINERS: Final = ("containers", "initContainers")
 
 
 def _place(obj: KubeObject, path: FieldPath, value: dict[str, Any], shape: PodPath) -> PodPlace:

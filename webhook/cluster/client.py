@@ -32,6 +32,11 @@ def each_at(data: object, *path: str) -> list[Object]:
     return [each for each in found_at(data, list, *path) or () if isinstance(each, dict)]
 
 
+def annotations_of(data: Object) -> Object:
+    """The annotations of an object."""
+    return found_at(data, dict, "metadata", "annotations") or {}
+
+
 Body: TypeAlias = Object | list[Any] | None
 """What is sent, as JSON; a list is a JSON Patch."""
 

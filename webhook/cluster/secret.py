@@ -20,7 +20,16 @@ from certs.rotation import CERTIFICATE, FILES, KEY, ROTATE
 from certs.store import Snapshot
 from certs.x509 import StoreError
 from webhook import labels
-from webhook.cluster.client import Api, ApiError, NamedObject, Object, PlainObject, StatusError, owner_reference
+from webhook.cluster.client import (
+    Api,
+    ApiError,
+    NamedObject,
+    Object,
+    PlainObject,
+    StatusError,
+    annotations_of,
+    owner_reference,
+)
 from webhook.cluster.reflector import USUAL, Reflector, WatchConfig
 
 NAME: Final = "vgpu-webhook-certificates"
@@ -74,7 +83,7 @@ class SecretStore:
             files = {name: base64.b64decode(encoded[name]) for name in FILES if encoded.get(name)}
         except (binascii.Error, ValueError, TypeError):
             raise StoreError(self.place, "contains a value that is not base64") from None
-        if request := _annotations(self._found).get(labels.ROTATE):
+        if request := annotations_of(self._found).get(labels.ROTATE):
             files[ROTATE] = str(request).encode()
         return Snapshot(files or None, self._version)
 
@@ -88,7 +97,7 @@ class SecretStore:
         ours = {CERTIFICATE: b"", KEY: b"", **files}
         request = ours.pop(ROTATE, b"").decode()
         data = {**others, **{name: base64.b64encode(content).decode() for name, content in ours.items()}}
-        annotations = {**_annotations(self._found), labels.ROTATE: request or None}
+        annotations = {**annotations_of(self._found), labels.ROTATE: request or None}
         kept = {name: value for name, value in annotations.items() if value is not None}
         changed = {**self._found, "metadata": {**self._found["metadata"], "annotations": kept}, "data": data}
         return await self._remember(self._object.replace(changed), keep=True)
@@ -133,10 +142,6 @@ class SecretStore:
             raise StoreError(self.place, _why(error)) from None
         except ApiError as error:
             raise StoreError(self.place, str(error)) from error
-
-
-def _annotations(secret: Object) -> dict[str, str]:
-    return secret["metadata"].get("annotations") or {} if secret else {}
 
 
 def _why(error: StatusError) -> str:

@@ -11,8 +11,8 @@ from webhook.cluster.client import ApiError, Object, StatusError, each_at, found
 from webhook.cluster.events import COMPONENT, MAX_MESSAGE, shortened
 from webhook.cluster.policy.choose import PolicyOutcome
 from webhook.cluster.policy.documents import NO_SETTINGS, StoredConfigMap, config_map, overlooked
-from webhook.cluster.registration.stored import webhooks_of
-from webhook.cluster.registration.wanted import MUTATING, PORT, ServiceReference
+from webhook.cluster.registration.stored import address_of, webhooks_of
+from webhook.cluster.registration.wanted import MUTATING, ServiceReference
 from webhook.doctor import Result, UnansweredError, counted, error, first_of, ok, warning
 from webhook.doctor.reading import ClusterReader, Item, moment, read_or, reads, remembered, told_by, unread
 from webhook.mapping.load import load_policy
@@ -153,15 +153,6 @@ async def printed(seen: ClusterReader) -> str:
     if isinstance(address, ServiceReference):
         return f"vgpu-webhook registration --service {address.namespace}/{address.name}"
     return f"vgpu-webhook registration --{f'url {address}' if address else 'service NS/NAME'}"
-
-
-def address_of(webhook: Object) -> ServiceReference | str | None:
-    """Where an API server calls one webhook of a configuration; None if that cannot be used."""
-    service = found_at(webhook, dict, "clientConfig", "service")
-    if service is None:
-        return found_at(webhook, str, "clientConfig", "url")
-    namespace, name, path = str(service.get("namespace")), str(service.get("name")), str(service.get("path") or "/")
-    return ServiceReference(namespace, name, path, service.get("port") or PORT)
 
 
 @reads("the ConfigMaps", "list configmaps in {release}")

@@ -15,13 +15,13 @@ import msgspec
 from cryptography import x509
 
 from webhook import __version__
-from webhook.cluster.client import Object, StatusError, each_at, found_at, read_object
+from webhook.cluster.client import Object, StatusError, annotations_of, each_at, found_at, read_object
 from webhook.cluster.registration.names import GPU_KEYS
 from webhook.cluster.registration.stored import (
     Difference,
     Severity,
     Stored,
-    annotations_of,
+    address_of,
     bundle_of,
     differences,
     includes_rule,
@@ -46,7 +46,7 @@ from webhook.cluster.registration.wanted import (
 )
 from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor import Level, Result, UnansweredError, counted, error, listed, ok, warning
-from webhook.doctor.cluster import address_of, deployment, logs, printed, where_none_acts
+from webhook.doctor.cluster import deployment, logs, printed, where_none_acts
 from webhook.doctor.reading import ClusterReader, moment, read_or, reads, remembered, tried
 from webhook.labels import KEEP_SELECTORS, WRITTEN_BY
 from webhook.pod import View

@@ -57,7 +57,6 @@ from webhook.cluster.secret import SecretStore
 from webhook.labels import MAPPING
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
-from webhook.patch import slots
 from webhook.pod import Metadata, Pod
 from webhook.reasons import Finding, Reason
 from webhook.replica.run import (
@@ -303,13 +302,8 @@ class InCluster:
         return Decision(allowed=True, reason=Reason.DOCUMENT_UNUSED if found else Reason.ALREADY_RIGHT, warnings=found)
 
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
-        registered = self._mutating.registered
-        if registered is None or registered.digest == policy.digest or not opted_in(namespace, policy):
-            return False
-        resources = [slot.container.resources for slot in slots(pod) if slot.container.resources is not None]
-        names = {name for each in resources for side in (each.limits, each.requests) for name in side or ()}
-        keys = {*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())}
-        return known_to_peers(names, keys, policy, self._matched_names, registered)
+        known = known_to_peers(pod, policy, self._matched_names, self._mutating.registered)
+        return known and opted_in(namespace, policy)
 
     def recent(self, namespace: Namespace, policy: Policy) -> Iterator[tuple[Namespace, Policy]]:
         since = time.monotonic() - IN_FLIGHT

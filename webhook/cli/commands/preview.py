@@ -463,11 +463,6 @@ def _again(data: KubeData, kind: str, owner: Mapping[str, str] | None) -> KubeDa
     return {**data, "metadata": metadata, "spec": spec}
 
 
-async def readiness_of(api: Api, policy: Policy, release: str) -> list[tuple[Check[Any], Result]]:
-    """Check whether nodes, scheduler and shim are there for what a policy writes, before anything is installed."""
-    return [*await made(READINESS, ClusterReader(api, release, dt.datetime.now(dt.UTC), policy))]
-
-
 Checked: TypeAlias = Sequence[tuple[Check[Any], Result]]
 Read: TypeAlias = tuple[Sequence[Sequence[NextPod]], Sequence[str], Sequence[str], Checked]
 """The pods under each policy, what could not be read, what nothing judged, and whether the cluster can run the pods of
@@ -485,7 +480,12 @@ def _of_files(files: tuple[str, ...], namespace: str | None, policies: Sequence[
 def _of_cluster(source: PolicyOptions, policies: Sequence[Policy], namespace: str | None) -> Read:
     async def read(api: Api, release: str) -> Read:
         pods, unread = await pods_of(api, policies, namespace)
-        return pods, unread, (), await readiness_of(api, policies[-1], release)
+        return (
+            pods,
+            unread,
+            (),
+            await made(READINESS, ClusterReader(api, release, dt.datetime.now(dt.UTC), policies[-1])),
+        )
 
     return in_cluster(source, read)
 

@@ -200,11 +200,13 @@ oldObject == null || (
 )
 """They leave out objects that a controller made, whose author nobody is, and updates of anything but the pods."""
 
-_CONTAINERS: Final = """\
+_OF_CONTAINERS: Final = """\
 [
   object.spec.?containers.orValue([]),
   object.spec.?initContainers.orValue([])
-].exists(containers, containers.exists(c, {condition}))"""
+].exists(containers, """
+
+_CONTAINERS: Final = f"{_OF_CONTAINERS}containers.exists(c, {{condition}}))"
 
 _RESOURCES: Final = """\
 [
@@ -253,18 +255,11 @@ _ALL_RESOURCES: Final = """\
 containers.map(c, c.?resources.?limits.orValue({{}}){of} + c.?resources.?requests.orValue({{}}){of}).sum()"""
 
 _MANY_NAMES: Final = f"""\
-[
-  object.spec.?containers.orValue([]),
-  object.spec.?initContainers.orValue([])
-].exists(containers, containers.size() > {MAX_NAMES}
+{_OF_CONTAINERS}containers.size() > {MAX_NAMES}
   || {_ALL_RESOURCES.format(of=".size()")} > {MAX_NAMES}
   || {_ALL_RESOURCES.format(of=".map(name, name.size()).sum()")} > {MAX_CHARACTERS})"""
 
-_MANY_VARIABLES: Final = f"""\
-[
-  object.spec.?containers.orValue([]),
-  object.spec.?initContainers.orValue([])
-].exists(containers, containers.map(c, c.?env.orValue([]).size()).sum() > {MAX_VARIABLES})"""
+_MANY_VARIABLES: Final = f"{_OF_CONTAINERS}containers.map(c, c.?env.orValue([]).size()).sum() > {MAX_VARIABLES})"
 
 _LARGE: Final = f"{_MANY_KEYS.format(pod='object')}\n|| {_MANY_NAMES}\n|| "
 
@@ -275,7 +270,7 @@ def carries_name(pod: Pod, let_through: MatchedNames) -> bool:
     """Whether a pod has one of the names, or so many that nobody looks, as `match_expression` says it to the API server."""
     keys = [list(each or ()) for each in (pod.metadata.labels, pod.metadata.annotations)]
     containers = [pod.spec.containers, pod.spec.init_containers or []]
-    names = [_resource_names(each) for each in containers]
+    names = [resource_names(each) for each in containers]
     large = [
         *(_exceeds(each, MAX_KEYS) for each in keys),
         *(len(each) > MAX_NAMES for each in containers),
@@ -290,7 +285,8 @@ def _of_ours(claim: PodClaim) -> bool:
     return re.match(TEMPLATE_NAME, template) is not None or re.match(CLAIM_NAME, name) is not None
 
 
-def _resource_names(containers: Iterable[Container]) -> list[str]:
+def resource_names(containers: Iterable[Container]) -> list[str]:
+    """The resources of containers, in limits and in requests."""
     resources = [container.resources for container in containers if container.resources is not None]
     return [name for each in resources for side in (each.limits, each.requests) for name in side or ()]
 

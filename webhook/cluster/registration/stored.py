@@ -19,9 +19,9 @@ from typing import Any, Final, TypeAlias
 
 from certs.x509 import by_der
 from webhook import __version__
-from webhook.cluster.client import FIELD_MANAGER, Object, each_at, found_at
+from webhook.cluster.client import FIELD_MANAGER, Object, annotations_of, each_at, found_at
 from webhook.cluster.events import shortened
-from webhook.cluster.registration.names import GPU_KEYS, MatchedNames, fits, parse_names
+from webhook.cluster.registration.names import GPU_KEYS, MatchedNames, fits, parse_names, resource_names
 from webhook.cluster.registration.wanted import (
     AUDIT_MODES,
     FAIL,
@@ -36,6 +36,7 @@ from webhook.cluster.registration.wanted import (
     WORKLOADS,
     ConfigurationKind,
     Labels,
+    ServiceReference,
     Site,
     Wanted,
     Webhook,
@@ -48,6 +49,7 @@ from webhook.cluster.registration.wanted import (
 )
 from webhook.labels import ENABLED, INJECT, KEEP_SELECTORS, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES, Policy
+from webhook.pod import Pod
 
 INJECTED: Final = "cert-manager.io/inject-"
 """The prefix of the annotations that make cert-manager fill in ``caBundle``."""
@@ -128,11 +130,6 @@ def _made_from(configuration: Object, ours: Mapping[str, Object], unknown: Wante
         unknown, matched_names=names, opt_in=opt_in, timeout=timeout, subjects=subjects, workloads=workloads
     )
     return found if len(found.webhooks) == len(webhooks) else None
-
-
-def annotations_of(configuration: Object) -> Object:
-    """The annotations of a configuration."""
-    return found_at(configuration, dict, "metadata", "annotations") or {}
 
 
 def webhooks_of(configuration: Object) -> dict[str, Object]:
@@ -323,8 +320,8 @@ def _of_what_is_sent(found: Object, made: Object) -> Iterator[_Fault]:
 
 
 def _of_address(found: Object, made: Object, site: Site) -> Iterator[_Fault]:
-    if site.address and _address(found) != _address(made):
-        yield "clientConfig", f"calls {_address(found)}, not {_address(made)}", Severity.KEEPS_OUT
+    if site.address and address_of(found) != address_of(made):
+        yield "clientConfig", f"calls {address_of(found) or 'nothing'}, not {address_of(made)}", Severity.KEEPS_OUT
     if not by_der(site.ca_bundle).keys() <= by_der(bundle_of(found)).keys():
         yield "caBundle", "has a caBundle that does not contain this webhook's CA", Severity.KEEPS_OUT
 
@@ -387,16 +384,16 @@ def _rule_text(rule: Object) -> str:
     return f"{', '.join(rule['operations'])} of {', '.join(rule['resources'])}"
 
 
-def _address(webhook: Object) -> str:
-    if service := found_at(webhook, dict, "clientConfig", "service"):
-        path, port = service.get("path") or "/", service.get("port") or PORT
-        return f"{service.get('namespace')}/{service.get('name')}:{port}{path}"
-    return found_at(webhook, str, "clientConfig", "url") or "nothing"
+def address_of(webhook: Object) -> ServiceReference | str | None:
+    """Where an API server calls one webhook of a configuration; None if that cannot be used."""
+    service = found_at(webhook, dict, "clientConfig", "service")
+    if service is None:
+        return found_at(webhook, str, "clientConfig", "url")
+    namespace, name, path = str(service.get("namespace")), str(service.get("name")), str(service.get("path") or "/")
+    return ServiceReference(namespace, name, path, service.get("port") or PORT)
 
 
-def known_to_peers(
-    resources: Iterable[str], keys: Iterable[str], policy: Policy, own: MatchedNames, registered: Stored | None
-) -> bool:
+def known_to_peers(pod: Pod, policy: Policy, own: MatchedNames, registered: Stored | None) -> bool:
     """Whether a pod has a name that the webhook configuration lets through and this replica's policy does not know.
 
     The answer is then 503 with ``Retry-After: 1``, and the API server retries within the same call. A configuration with this
@@ -404,6 +401,8 @@ def known_to_peers(
     """
     if registered is None or registered.digest is None or registered.digest == policy.digest:
         return False
+    resources = resource_names([*pod.spec.containers, *(pod.spec.init_containers or ())])
+    keys = [*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())]
     if registered.made_from is None:
         return not own.has_pod(resources, keys)
     theirs = registered.made_from.matched_names

@@ -180,6 +180,9 @@ class ServiceReference:
     path: str = PATH
     port: int = PORT
 
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}:{self.port}{self.path}"
+
 
 @dataclass(frozen=True, slots=True)
 class Site:
