@@ -26,7 +26,7 @@ from webhook.replica.run import SWITCH_INTERVAL, Certificates, Options, Service,
 from webhook.replica.run import started as begun
 from webhook.server.http import Endpoint
 from webhook.server.metrics import settle_memory
-from webhook.server.reviews import Current, Described
+from webhook.server.reviews import Current, Described, Knowledge
 
 TEMPLATE: Final = """\
 extends: nvidia
@@ -68,14 +68,8 @@ async def serve(state: Path) -> None:
     certificates = Certificates(Serving(), log)
     certificates.keep(Directory(state), Rules("benchmark", ("localhost", "127.0.0.1")))
     await begun(certificates)
-    service = Service(
-        decide=decide,
-        current=Current(policy),
-        namespaces=Described({}, policy.settings.opt_in_label),
-        pod_security_default="privileged",
-        certificates=certificates,
-        log=log,
-    )
+    known = Knowledge(Current(policy), Described({}, policy.settings.opt_in_label), "privileged")
+    service = Service(decide, known, certificates, log)
     async with running(service, Options(LOCAL, LOCAL)) as addresses:
         settle_memory()
         print(addresses.mutate.port, flush=True)

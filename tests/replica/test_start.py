@@ -13,7 +13,7 @@ from tests.waiting import turns, until
 from webhook.replica import run
 from webhook.replica.run import Addresses, Background, Certificates, Options, Service, serve_until_stopped
 from webhook.server.logs import make_logger
-from webhook.server.reviews import Current, Described
+from webhook.server.reviews import Current, Described, Knowledge
 
 
 class Around:
@@ -55,7 +55,8 @@ async def test_it_is_ready_once_all_is_known(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(run, "raise_descriptors", lambda: 1024)
     log, tls, around = make_logger("debug", io.BytesIO()), Serving(None), Around()
     tls.swap(LEAF.certificate_pem, LEAF.key_pem, NOW)
-    service = Service(engine, Current(POLICY), Described({}), "privileged", Certificates(tls, log), log, cluster=around)  # type: ignore[arg-type]
+    known = Knowledge(Current(POLICY), Described({}), "privileged", around)  # type: ignore[arg-type]
+    service = Service(engine, known, Certificates(tls, log), log, cluster=around)  # type: ignore[arg-type]
     announced: list[Addresses] = []
     serving = asyncio.create_task(serve_until_stopped(service, Options(ANY, ANY), announced.append))
     await until(lambda: around.followed)

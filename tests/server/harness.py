@@ -23,7 +23,7 @@ from webhook.replica.run import Addresses, Certificates, Options, Service, runni
 from webhook.server.http import Endpoint
 from webhook.server.limits import Limits
 from webhook.server.logs import make_logger
-from webhook.server.reviews import Current, Decide, Described, NamespaceSource
+from webhook.server.reviews import Current, Decide, Described, Knowledge, NamespaceSource
 
 NOW = dt.datetime.now(dt.UTC)
 AUTHORITY = make_ca("test", NOW)
@@ -126,14 +126,8 @@ async def serving(
     log_file = io.BytesIO()
     tls, log = Serving(client_authorities), make_logger("debug", log_file)
     tls.swap(LEAF.certificate_pem, LEAF.key_pem, NOW)
-    service = Service(
-        decide=decide,
-        current=Current(policy),
-        namespaces=namespaces or Described({}),
-        pod_security_default="privileged",
-        certificates=Certificates(tls, log),
-        log=log,
-    )
+    known = Knowledge(Current(policy), namespaces or Described({}), "privileged")
+    service = Service(decide, known, Certificates(tls, log), log)
     async with running(service, Options(ANY, ANY, limits=limits or Limits())) as addresses:
         yield Server(addresses, service, log_file)
 

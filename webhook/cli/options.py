@@ -197,6 +197,12 @@ def reading_documents(path: Path | None) -> Iterator[None]:
         raise Failure([f"{path}: not UTF-8 text"]) from error
 
 
+def output_option(*formats: str, means: str | None = None) -> Callable[[Command], Command]:
+    """Give a command the option ``--output``; the first format is the default."""
+    choice = click.Choice(formats)
+    return click.option("-o", "--output", type=choice, default=formats[0], show_default=True, help=means)
+
+
 def files_option(*, required: bool) -> Callable[[Command], Command]:
     """Give a command the option ``--filename``."""
     return click.option(

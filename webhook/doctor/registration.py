@@ -338,19 +338,14 @@ async def age(seen: ClusterReader) -> Result:
     certificate, why = secret[0][0], f"see why: {logs(seen)}"
     if not _is_valid(certificate, seen.now):
         return error("the certificate has expired, or is not valid yet", _span(certificate), hint=why)
-    if _left(certificate, seen.now) < LATE:
+    left = certificate.not_valid_after_utc - seen.now
+    if left / (certificate.not_valid_after_utc - certificate.not_valid_before_utc) < LATE:
         return warning("the certificate should have been renewed", _span(certificate), hint=why)
-    return ok(f"valid for {_days(certificate.not_valid_after_utc - seen.now)}")
+    return ok(f"valid for {_days(left)}")
 
 
 def _is_valid(certificate: x509.Certificate, now: dt.datetime) -> bool:
     return certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
-
-
-def _left(certificate: x509.Certificate, now: dt.datetime) -> float:
-    """The part of a certificate's life that is left."""
-    start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    return (end - now) / (end - start)
 
 
 def _span(certificate: x509.Certificate) -> str:

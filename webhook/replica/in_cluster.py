@@ -79,7 +79,7 @@ from webhook.request import ClaimTemplate
 from webhook.review import fitting
 from webhook.server.logs import Throttle
 from webhook.server.metrics import counter, gauge
-from webhook.server.reviews import Current, NotNowError
+from webhook.server.reviews import Current, Knowledge, NotNowError
 
 
 def policy_metrics(outcome: PolicyOutcome | None, faults: PolicyFaults) -> Iterator[Metric]:
@@ -474,7 +474,8 @@ def serve_clustered(
                 certificates.keep(secret, certificate_options.rules(CA_NAME, names, life))
                 trusted = f"{BUNDLE} of the {secret.place}"
             cluster = InCluster(api, release_namespace, site, where, log, certificates=certificates, secret=secret)
-            service = Service(decide, cluster.current, cluster, "baseline", certificates, log, cluster=cluster)
+            known = Knowledge(cluster.current, cluster, "baseline", cluster)
+            service = Service(decide, known, certificates, log, cluster=cluster)
             await serve_until_stopped(service, options, lambda addresses: announce(addresses, trusted))
         finally:
             await api.close()

@@ -37,7 +37,6 @@ from certs.upkeep import (
 )
 from certs.x509 import SERVING_LIFE, STATIC_CA_LIFE, CertificateError, by_der
 from webhook.admission import decide
-from webhook.admission.decision import PodSecurityLevel
 from webhook.admission.judge import judge_pod
 from webhook.mapping.model.policy import Policy
 from webhook.server import logs
@@ -63,7 +62,6 @@ from webhook.server.reviews import (
     Journal,
     Knowledge,
     Mutation,
-    NamespaceSource,
     Reviews,
     Validation,
 )
@@ -335,9 +333,7 @@ class Service:
     """The parts of a server: the engine and its input, certificates, and the log."""
 
     decide: Decide
-    current: Current
-    namespaces: NamespaceSource
-    pod_security_default: PodSecurityLevel
+    known: Knowledge
     certificates: Certificates
     log: FilteringBoundLogger
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
@@ -365,13 +361,12 @@ async def running(service: Service, options: Options, background: Background | N
     """Run a listening server, without signals or drain, for `serve` and for tests; errors of `background` are counted, too."""
     metrics, certificates, cluster, limits = Metrics(), service.certificates, service.cluster, options.limits
     lifecycle, in_flight, log = service.lifecycle, service.in_flight, service.log
-    known = Knowledge(service.current, service.namespaces, service.pod_security_default, cluster)
     judging = log.bind(path=VALIDATE)
-    mutation = Mutation(known, service.decide, Journal(log, ReviewLines(log), metrics))
-    validation = Validation(known, judge_pod, Journal(judging, ReviewLines(judging)))
+    mutation = Mutation(service.known, service.decide, Journal(log, ReviewLines(log), metrics))
+    validation = Validation(service.known, judge_pod, Journal(judging, ReviewLines(judging)))
 
     def handler(kind: Mutation | Validation, count: Count, log: FilteringBoundLogger) -> tuple[str, Handler]:
-        return hdrs.METH_POST, Reviews(kind, cluster, lifecycle, limits, in_flight, metrics, count, log).handle
+        return hdrs.METH_POST, Reviews(kind, lifecycle, limits, in_flight, metrics, count, log).handle
 
     routes = {
         MUTATE: handler(mutation, metrics.review, log),
@@ -467,14 +462,7 @@ def serve_standalone(
                 directory, certificate_options.rules(CA_NAME, serving_names(options.listen), STATIC_CA_LIFE)
             )
         await started(certificates)
-        service = Service(
-            decide=decide,
-            current=Current(policy),
-            namespaces=namespaces,
-            pod_security_default="privileged",
-            certificates=certificates,
-            log=log,
-        )
+        service = Service(decide, Knowledge(Current(policy), namespaces, "privileged"), certificates, log)
         await serve_until_stopped(service, options, lambda addresses: announce(addresses, str(directory.path / BUNDLE)))
 
     run_to_end(work())

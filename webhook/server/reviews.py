@@ -430,7 +430,6 @@ class Reviews:
     """The handler of one endpoint."""
 
     kind: Mutation | Validation
-    peers: Peers | None
     lifecycle: Lifecycle
     limits: Limits
     in_flight: InFlight
@@ -463,7 +462,8 @@ class Reviews:
         return response
 
     def _admit(self) -> None:
-        closed = None if self.peers is None else self.peers.closed()
+        peers = self.kind.known.peers
+        closed = None if peers is None else peers.closed()
         if self.lifecycle.phase is Phase.STOPPING:
             closed = STOPPING
         if closed is not None:

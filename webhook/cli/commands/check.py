@@ -5,7 +5,7 @@ The former is for pipelines and pre-commit hooks, the latter for operators of a 
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -187,16 +187,10 @@ def as_json(found: Sequence[tuple[Check[Any], Result]], policy: str | None = Non
     return json_text({**under, "ok": all(result.level is not Level.ERROR for _, result in found), "checks": checks})
 
 
-TEXTS: Final[Mapping[str, Callable[[Sequence[tuple[Check[Any], Result]], str | None], str]]] = {
-    "text": as_text,
-    "json": as_json,
-}
-"""The formats beside those of `REPORTS`; with files, they say under which policy these were checked."""
-
-
 def formatted(found: Sequence[tuple[Check[Any], Result]], output: str, policy: str | None = None) -> str:
-    """Format results; `policy` says under which policy files were checked."""
-    return TEXTS[output](found, policy) if output in TEXTS else REPORTS[output](_report_of(found))
+    """Format results; `policy` says under which policy files were checked, in what is no report."""
+    texts = {"text": as_text, "json": as_json}
+    return texts[output](found, policy) if output in texts else REPORTS[output](_report_of(found))
 
 
 def _report_of(found: Sequence[tuple[Check[Any], Result]]) -> CommandReport:

@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from webhook.cli.options import output_option
 from webhook.cli.terminal import columns, json_text, prose
 from webhook.reasons import BY_CODE, Reason, ReasonKind, explanation_of
 
@@ -25,7 +26,7 @@ def _completed(_context: click.Context, _parameter: click.Parameter, begun: str)
 
 @click.command()
 @click.argument("names", metavar="[VGW###]...", nargs=-1, shell_complete=_completed)
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@output_option("text", "json")
 def codes(names: tuple[str, ...], output: str) -> None:
     """Explain the reason codes that warnings, denials, logs and metrics carry."""
     found = [_known(name) for name in names]

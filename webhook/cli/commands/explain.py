@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from webhook.cli.options import PolicyCommand, PolicyOptions, end, manifest_options
+from webhook.cli.options import PolicyCommand, PolicyOptions, end, manifest_options, output_option
 from webhook.cli.terminal import Failure, LabelledRow, block, heading, json_text, labelled, tell
 from webhook.text import shown
 
@@ -32,7 +32,7 @@ _MARKS: "Final[Mapping[Mark, str]]" = {
 @click.command(cls=PolicyCommand)
 @manifest_options(required=False)
 @click.option("--name", metavar="KEY", help="Explain this resource name, label or annotation instead of manifests.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@output_option("text", "json")
 def explain(
     *,
     files: tuple[str, ...],

@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from webhook.cli.files import difference, manifests_in, yaml_stream
-from webhook.cli.options import PolicyCommand, PolicyOptions, end, manifest_options
+from webhook.cli.options import PolicyCommand, PolicyOptions, end, manifest_options, output_option
 from webhook.cli.policy_source import check_target, sourced_policy
 from webhook.cli.simulate import Simulated, SimulatedObject, simulate
 from webhook.cli.terminal import json_text, tell
@@ -18,14 +18,9 @@ from webhook.reasons import explanation_of
 
 @click.command(cls=PolicyCommand)
 @manifest_options(required=True)
-@click.option(
-    "-o",
-    "--output",
-    "output",
-    type=click.Choice(["yaml", "json", "patch", "diff"]),
-    default="yaml",
-    show_default=True,
-    help="patch: one JSON Patch per object, each on a line; diff: unified differences.",
+@output_option(
+    *("yaml", "json", "patch", "diff"),
+    means="patch: one JSON Patch per object, each on a line; diff: unified differences.",
 )
 def mutate(
     *,

@@ -29,6 +29,7 @@ from webhook.cli.options import (
     end,
     files_option,
     in_cluster,
+    output_option,
     policy_options,
     setting_names,
     strict_option,
@@ -70,7 +71,7 @@ from webhook.workloads import Kinds, workloads_of
     help="Only what would change with these values of the chart instead. Repeatable.",
 )
 @strict_option
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option("table", "json")
 def preview(
     *,
     files: tuple[str, ...],

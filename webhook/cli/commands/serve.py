@@ -42,6 +42,17 @@ ENDPOINT: Final = EndpointType()
 _Kind = TypeVar("_Kind")
 
 
+@contextlib.contextmanager
+def _failures() -> Iterator[None]:
+    """Report errors as other commands do."""
+    from webhook.replica.run import StartError
+
+    try:
+        yield
+    except StartError as error:
+        raise Failure([str(error)]) from error
+
+
 @click.command(
     context_settings={"auto_envvar_prefix": "VGPU_WEBHOOK", "show_default": True},
     epilog="""\b
@@ -165,6 +176,7 @@ Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, suc
     default="info",
     help="Level of the JSON log on stderr: denials are logged as info, other reviews as debug.",
 )
+@_failures()
 def serve(
     *,
     standalone: bool,
@@ -185,8 +197,7 @@ def serve(
     from webhook.server.limits import Limits
 
     certificate_options = _options(CertificateOptions, others)
-    with _failures():
-        certificate_options.check()
+    certificate_options.check()
     limits = Limits(connections=connections)
     options = _options(Options, others, limits=limits)
     if standalone:
@@ -198,15 +209,13 @@ def serve(
         _reject({name: others[name] for name in of_a_cluster}, "--standalone, which needs no cluster")
         policy = sourced_policy(PolicyOptions(mappings=mappings, settings=settings)).policy
         known = load_namespaces(namespaces, policy.settings.opt_in_label)
-        with _failures():
-            serve_standalone(options, policy, known, certificate_options, log_level, announce=_announce)
+        serve_standalone(options, policy, known, certificate_options, log_level, announce=_announce)
         return
     from webhook.replica.in_cluster import ClusterOptions, serve_clustered
 
     of_files = {"mappings": mappings, "settings": settings, "namespaces": namespaces}
     _reject(of_files, "a cluster: ConfigMaps and Namespaces are used instead (or add --standalone)")
-    with _failures():
-        serve_clustered(options, _options(ClusterOptions, others), certificate_options, log_level, _announce)
+    serve_clustered(options, _options(ClusterOptions, others), certificate_options, log_level, _announce)
 
 
 def _options(kind: type[_Kind], values: Mapping[str, Any], **more: Any) -> _Kind:
@@ -220,17 +229,6 @@ def _announce(addresses: "Addresses", trusted: str) -> None:
     # The log has the same line, so a closed stdout is no reason to end.
     with contextlib.suppress(OSError):
         click.echo(f"ready: {addresses} (clients trust {trusted})")
-
-
-@contextlib.contextmanager
-def _failures() -> Iterator[None]:
-    """Report errors as other commands do."""
-    from webhook.replica.run import StartError
-
-    try:
-        yield
-    except StartError as error:
-        raise Failure([str(error)]) from error
 
 
 def _reject(options: Mapping[str, object], context: str) -> None:

@@ -6,7 +6,7 @@ what is stored, unless all is denied; ``report.txt``, what is reported), or writ
 """
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from webhook.admission.decision import Decision
 from webhook.cli.files import Manifest, ManifestError, read_manifests, yaml_stream
-from webhook.cli.options import GivenPath, PolicyCommand, PolicyOptions, policy_options
+from webhook.cli.options import GivenPath, PolicyCommand, PolicyOptions, output_option, policy_options
 from webhook.cli.policy_source import WithDocuments, sourced_policy
 from webhook.cli.simulate import SimulatedObject, SimulatedPod, simulate
 from webhook.cli.terminal import FOUND, REPORTS, CommandReport, Failure, ReportLine, json_text, prose
@@ -38,14 +38,7 @@ Results: TypeAlias = Mapping[str, Sequence[str]]
 @click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=GivenPath(path_type=Path))
 @policy_options
 @click.option("--update", is_flag=True, help="Record what becomes of each case: report.txt and expected.yaml.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", *REPORTS]),
-    default="text",
-    show_default=True,
-    help="The report.",
-)
+@output_option("text", "json", *REPORTS, means="The report.")
 def test(*, folders: tuple[Path, ...], source: PolicyOptions, update: bool, output: str) -> None:
     """Test a policy with cases: folders with manifests and what is expected of them.
 
@@ -64,7 +57,8 @@ def test(*, folders: tuple[Path, ...], source: PolicyOptions, update: bool, outp
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
     with_documents = sourced_policy(source).with_documents
     results = {str(folder): judged_case(folder, with_documents, update=update) for folder in cases_in(folders)}
-    click.echo(TEXTS[output](results) if output in TEXTS else REPORTS[output](_report(results)), nl=False)
+    texts = {"text": _as_text, "json": _as_json}
+    click.echo(texts[output](results) if output in texts else REPORTS[output](_report(results)), nl=False)
     if any(results.values()):
         raise click.exceptions.Exit(FOUND)
 
@@ -72,15 +66,10 @@ def test(*, folders: tuple[Path, ...], source: PolicyOptions, update: bool, outp
 def _as_text(results: Results) -> str:
     """Format each case that is not as expected, and the number of the others."""
     failed = {name: failures for name, failures in results.items() if failures}
-    lines = [
-        line
-        for name, failures in failed.items()
-        for line in (
-            click.style(f"× {name}", fg="red"),  # noqa: RUF001  (a cross)
-            *(line for failure in failures for line in _failure_lines(failure)),
-            "",
-        )
-    ]
+    lines: list[str] = []
+    for name, failures in failed.items():
+        lines.append(click.style(f"× {name}", fg="red"))  # noqa: RUF001  (a cross)
+        lines += [*(line for failure in failures for line in _failure_lines(failure)), ""]
     return "\n".join([*lines, f"{len(results)} cases: {len(results) - len(failed)} as expected, {len(failed)} not", ""])
 
 
@@ -105,10 +94,6 @@ def _report(results: Results) -> CommandReport:
         for text in failures
     ]
     return CommandReport("test", cases, lines)
-
-
-TEXTS: Final[Mapping[str, Callable[[Results], str]]] = {"text": _as_text, "json": _as_json}
-"""The formats beside those of `REPORTS`."""
 
 
 POD: Final = "pod.yaml"

@@ -7,7 +7,7 @@ import click
 
 from webhook.admission.overrides import Overrides, target_of
 from webhook.cli.files import yaml_text
-from webhook.cli.options import PolicyCommand, PolicyOptions, policy_options, vendor_names
+from webhook.cli.options import PolicyCommand, PolicyOptions, output_option, policy_options, vendor_names
 from webhook.cli.policy_source import sourced_policy, vendor_called
 from webhook.cli.terminal import columns, json_text, prose
 from webhook.explanation.names import counts_parts
@@ -23,14 +23,7 @@ from webhook.request import bytes_text, number_text
 @click.command(cls=PolicyCommand)
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=vendor_names)
 @policy_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="json: whole documents.",
-)
+@output_option("text", "json", means="json: whole documents.")
 @click.option(
     "--cluster",
     is_flag=True,
