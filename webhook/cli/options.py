@@ -3,8 +3,7 @@
 import functools
 import itertools
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -180,21 +179,6 @@ def in_cluster(source: PolicyOptions, task: "Callable[[Api, str], Awaitable[_Fou
         return asyncio.run(run())
     except ApiError as error:
         raise Failure([str(error)]) from error
-
-
-@contextmanager
-def reading_documents(path: Path | None) -> Iterator[None]:
-    """Turn what is wrong with documents into the error of a command; `path` is what cannot be decoded."""
-    from webhook.mapping.document import MappingError
-
-    try:
-        yield
-    except MappingError as error:
-        raise Failure(map(str, error.problems)) from error
-    except OSError as error:
-        raise Failure([f"{error.filename}: {error.strerror}"]) from error
-    except UnicodeDecodeError as error:
-        raise Failure([f"{path}: not UTF-8 text"]) from error
 
 
 def output_option(*formats: str, means: str | None = None) -> Callable[[Command], Command]:

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, TypeAlias
 import click
 
 from webhook.cli.files import Manifest, ManifestError, read_manifests
-from webhook.cli.options import PolicyOptions, in_cluster, reading_documents
+from webhook.cli.options import PolicyOptions, in_cluster
 from webhook.cli.terminal import Failure, tell
 from webhook.mapping.document import Document, FieldPath, MappingError, Problem, nearest_known, parse
 from webhook.mapping.load import build_policy, builtin, combine, documents_in, prepare, settings_in
@@ -89,9 +89,16 @@ def _vendor(data: dict[str, Any]) -> Any:
 def sourced_policy(options: PolicyOptions, *, silent: bool = False) -> SourcedPolicy:
     """Load the policy of these options; print its warnings on stderr."""
     options.check()
-    if not options.in_cluster:
-        return _from_files(options)
-    found = policy_in_cluster(options)
+    try:
+        found = policy_in_cluster(options) if options.in_cluster else _from_files(options)
+    except MappingError as error:
+        raise Failure(map(str, error.problems)) from error
+    except ManifestError as error:
+        raise Failure([str(error)]) from error
+    except OSError as error:
+        raise Failure([f"{error.filename}: {error.strerror}"]) from error
+    except UnicodeDecodeError as error:
+        raise Failure([f"{options.mappings or options.settings}: not UTF-8 text"]) from error
     for line in () if silent else found.warnings:
         tell(line)
     return found
@@ -99,25 +106,22 @@ def sourced_policy(options: PolicyOptions, *, silent: bool = False) -> SourcedPo
 
 def _from_files(options: PolicyOptions) -> SourcedPolicy:
     if options.values:
-        read = [manifest for path in options.values for manifest in _read(path)]
-        try:
-            policy, mappings, settings = policy_of_values(read, _names(options.values))
-        except MappingError as error:
-            raise Failure(map(str, error.problems)) from error
-        return SourcedPolicy(f"{_names(options.values)} over the chart's values", policy, mappings, settings)
+        read, names = (
+            [manifest for path in options.values for manifest in _read(path)],
+            ", ".join(map(str, options.values)),
+        )
+        return SourcedPolicy(f"{names} over the chart's values", *policy_of_values(read, names))
     default, own = _default(), options.settings
     if options.mappings is None and own is None:
         return default
     title = DEFAULT if own is None else f"the settings of {own}"
-    with reading_documents(options.mappings or own):
-        given = documents_in(options.mappings)
-        documents = [*default.kept_beside(given), *given]
-        _check_kind(given, "mapping")
-        chosen = default.settings if own is None else settings_in(own)
-        _check_kind([] if own is None or chosen is None else [chosen], "settings")
-        policy = build_policy(documents, chosen)
+    given = documents_in(options.mappings)
+    documents = [*default.kept_beside(given), *given]
+    _check_kind(given, "mapping")
+    chosen = default.settings if own is None else settings_in(own)
+    _check_kind([] if own is None or chosen is None else [chosen], "settings")
     changed = "" if options.mappings is None else f", changed by {options.mappings}"
-    return SourcedPolicy(title + changed, policy, documents, chosen)
+    return SourcedPolicy(title + changed, build_policy(documents, chosen), documents, chosen)
 
 
 _LEAST: Final = {"settings": {"bareDevices": "whole"}, "shim": {"mode": "plugin"}}
@@ -167,17 +171,8 @@ def policy_in_cluster(options: PolicyOptions) -> SourcedPolicy:
     return SourcedPolicy(title, outcome.policy, outcome.mappings, outcome.settings, tuple(warnings))
 
 
-def _names(files: Sequence[Path]) -> str:
-    return ", ".join(map(str, files))
-
-
 def _read(path: Path) -> list[Manifest]:
-    try:
-        found = read_manifests(path.read_bytes(), str(path))
-    except OSError as error:
-        raise Failure([f"{path}: {error.strerror}"]) from error
-    except ManifestError as error:
-        raise Failure([str(error)]) from error
+    found = read_manifests(path.read_bytes(), str(path))
     if len(found) > 1:
         raise Failure([f"{path}: contains more than one document: name each in a --values of its own"])
     _check_kind(found, "values")

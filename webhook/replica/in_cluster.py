@@ -343,16 +343,14 @@ class InCluster:
             self._owner_events.put(WorkloadEvent(namespace, owner, "PodsChanged", message, "Normal"))
 
     def metrics(self) -> Iterator[Metric]:
-        ages: dict[str, list[float]] = {}
-        for name, reflector in self._reflectors():
-            if reflector.age is not None:
-                ages.setdefault(name, []).append(reflector.age)
-        what = "Since the API server was last heard of a kind."
-        oldest = ((kind, max(each)) for kind, each in ages.items())
-        yield gauge("vgpu_webhook_watch_age_seconds", what, ("kind",), oldest)
+        oldest: dict[str, float] = {}
         unreadable: Counter[str] = Counter()
         for name, reflector in self._reflectors():
             unreadable[name] += reflector.unreadable
+            if reflector.age is not None:
+                oldest[name] = max(reflector.age, oldest.get(name, 0.0))
+        what = "Since the API server was last heard of a kind."
+        yield gauge("vgpu_webhook_watch_age_seconds", what, ("kind",), oldest.items())
         what = "Objects that could not be read, or not as a whole, by kind."
         yield counter("vgpu_webhook_unreadable_objects", what, ("kind",), unreadable.items())
         yield from policy_metrics(self._live.outcome, self._live.faults)
