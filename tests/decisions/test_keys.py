@@ -31,12 +31,12 @@ WHOLE_CARDS = {"biren", "vastai", "whole", "timeslicing", "mps", "neuron"}
 
 
 def pod_of(case: dict[str, Any]) -> Any:
-    """The pod with what the case requests."""
+    """A pod with what the case requests, which may be changed: the case is another's, too."""
     side = {name: str(value) for name, value in case.get("limits", {}).items()}
     return {
-        "metadata": {"name": "p", "labels": case.get("labels", {}), "annotations": case.get("annotations", {})},
+        "metadata": {"name": "p", "labels": {**case.get("labels", {})}, "annotations": {**case.get("annotations", {})}},
         "spec": {
-            "nodeSelector": case.get("nodeSelector", {}),
+            "nodeSelector": {**case.get("nodeSelector", {})},
             "containers": [{"name": "main", "resources": {"limits": side, "requests": dict(side)}}],
         },
     }

@@ -145,7 +145,7 @@ def words_of(vendor: str, most: int = sys.maxsize) -> Iterator[tuple[Json, Polic
         for target in (None, vendor, *partners(vendor, VENDORS, most)):
             pod = pod_of(case)
             if target is not None:
-                pod["metadata"]["annotations"] = {**pod["metadata"]["annotations"], TARGET: target}
+                pod["metadata"]["annotations"][TARGET] = target
             yield pod, policy
 
 

@@ -169,7 +169,7 @@ def advice_on_keys(vendor: str, targets: list[str]) -> Iterator[str]:
         for target in ("", *targets):
             pod = test_keys.pod_of(case)
             if target:
-                pod["metadata"]["annotations"] |= {TARGET: target}
+                pod["metadata"]["annotations"][TARGET] = target
             policy = policy_between(vendor, target) if target else policy_for(vendor)
             with naming(f"{vendor} {number} to {target}"):
                 yield from not_accepted(pod, CONTEXT, policy)

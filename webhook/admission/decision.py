@@ -214,7 +214,9 @@ class Facts(Struct, frozen=True):
     # the pod with what can matter: of labels, annotations and the node selector the keys that the policy reads, of
     # resources the names with a domain, of lists that nothing reads only that they are there
     pod: Pod
-    context: Context  # likewise: the keys of the webhook, and the Pod Security level, of a namespace without a name
+    context: (
+        Context  # likewise: of a namespace without a name the webhook's keys and its level; what the settings say of it
+    )
     key: bytes | None  # all facts as bytes, equal for equal decisions; None if they are too long to be remembered
 
 
@@ -252,7 +254,13 @@ def facts_of(pod: Pod, context: Context, policy: Policy, *, every: bool = False)
             scheduling_gates=gates,
         ),
     )
-    around = Context(context.namespace.decisive, context.pod_security_default, context.user, context.image_volumes)
+    settings, served = policy.settings, policy.settings.image_volumes
+    around = Context(
+        context.namespace.decisive,
+        settings.pod_security_default or context.pod_security_default,
+        context.user,
+        context.image_volumes if served is None else served,
+    )
     return Facts(facts, around, _key(facts, around))
 
 

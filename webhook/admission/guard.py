@@ -120,12 +120,11 @@ def _guard_others(plan: Plan) -> None:
     A device plugin can take one container for another: HAMi's scheduler writes no part for a container that requests nothing,
     and its plugin takes the number of a part for that of a container.
     """
-    shares = [each for each in plan.allocations if each.share]
-    served = {each.slot.path for each in shares}
-    others = [slot for slot in plan.slots if slot.path not in served]
-    for vendor in dict.fromkeys([vendor for each in shares for vendor in (each.vendor, each.copy)]):
-        if vendor is not None and vendor.guard.anywhere:
-            for slot in others:
+    shares = {each.slot.path: each for each in plan.allocations if each.share}
+    vendors = [each for share in shares.values() for each in (share.vendor, share.copy) if each and each.guard.anywhere]
+    for vendor in dict.fromkeys(vendors):
+        for slot in plan.slots:
+            if slot.path not in shares:
                 _guard_variables(plan, slot, vendor, None, share=True, other=True)
 
 

@@ -219,10 +219,7 @@ MAX_DECISIONS: Final = 512
 
 def judge_ephemeral(old: Pod, new: Pod, context: Context, policy: Policy) -> Decision:
     """Judge what is added to a pod: denied if a container with a share of the pod would be, or would lose something."""
-    before, after = [entries(each.spec.ephemeral_containers, EPHEMERAL_CONTAINERS) for each in (old, new)]
-    names = {each.name for each in before}
-    added = [each for each in after if each.name not in names]
-    pod = what_counts(old, old, policy)
+    added, pod = _added(old, new), what_counts(old, old, policy)
     if skip_reason(pod, context, policy) is not None or enforcement_of(pod, context).mode is not Mode.ENFORCE:
         return _ALLOWED[Reason.ALREADY_RIGHT]
     excess = overfull(pod)
@@ -236,6 +233,12 @@ def judge_ephemeral(old: Pod, new: Pod, context: Context, policy: Policy) -> Dec
         if finding is not None:
             return denied(replace(finding, container=container.name))
     return _ALLOWED[Reason.ALREADY_RIGHT]
+
+
+def _added(old: Pod, new: Pod) -> list[Container]:
+    before, after = [entries(each.spec.ephemeral_containers, EPHEMERAL_CONTAINERS) for each in (old, new)]
+    names = {each.name for each in before}
+    return [each for each in after if each.name not in names]
 
 
 def _shares_of(pod: Pod, context: Context, policy: Policy) -> list[Allocation]:
@@ -270,7 +273,7 @@ def _denial(
 ) -> Finding | None:
     alone = Pod(spec=PodSpec([replace(container, resources=None)], volumes=pod.spec.volumes))
     facts = facts_of(alone, context, policy, every=True)
-    alone = alone if facts is None else facts.pod
+    alone, context = (alone, context) if facts is None else (facts.pod, facts.context)
     excess = exceeded(alone, few=False)
     if excess is not None:
         return excess

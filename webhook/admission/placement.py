@@ -81,18 +81,11 @@ def drop_references(plan: Plan) -> None:
 
     Runs before the guard, which would deny variables with ``valueFrom``.
     """
-    keys = {
-        key
-        for allocation in plan.allocations
-        if (key := allocation.source.config_maps) is not None and key != allocation.vendor.config_maps
-    }
-    annotations = plan.pod.metadata.annotations or {}
-    found = sorted(keys & annotations.keys())
+    keys = {each.source.config_maps for each in plan.allocations if each.source.config_maps != each.vendor.config_maps}
+    found = sorted(key for key in plan.annotations if key in keys)
     if not found:
         return
-    prefixes = tuple(f"{annotations[key]}-" for key in found)
-    for key in found:
-        plan.annotations.pop(key, None)
+    prefixes = tuple([f"{plan.annotations.pop(key)}-" for key in found])
     plan.volume_edits |= {at: () for at, each in enumerate(plan.volumes) if refers(each.config_map, prefixes)}
     dropped = sum([_drop_variables(slot, prefixes) for slot in plan.slots]) + len(plan.volume_edits)
     if dropped > MAX_REFERENCES:

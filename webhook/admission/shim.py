@@ -362,33 +362,32 @@ def _choose_delivery(plan: Plan, shim: Shim, container: str) -> tuple[Delivery, 
         return NO_DELIVERY, f"the namespace's annotation {labels.SHIM} is none"
     deliveries = _for_architecture(plan, shim, container) if shim.by_architecture else shim.deliveries
     chosen = [delivery for delivery in deliveries if delivery.kind == kind]
-    if chosen and (kind != "image" or _image_volumes(plan)):
+    if chosen and (kind != "image" or plan.context.image_volumes):
         return chosen[0], ""
-    delivery, passed_over = _permitted(plan, deliveries)
-    if delivery.kind == "none":
+    delivery, why = _permitted(plan, deliveries, container)
+    if delivery is NO_DELIVERY:
         preferred = "the mapping prefers none" if len(shim.deliveries) > 1 else "the mapping's delivery is none"
-        return delivery, "; ".join(dict.fromkeys(passed_over.values())) or preferred
-    _note_passed_over(plan, delivery, passed_over, container)
+        return delivery, why or preferred
     if kind is not None:
         _report_unused(plan, _NOT_SERVED if chosen else "the mapping has no such delivery")
     return delivery, ""
 
 
-def _note_passed_over(plan: Plan, delivery: Delivery, passed_over: Mapping[str, str], container: str) -> None:
-    for name, reason in passed_over.items():
-        message = f"delivery {name} was passed over for {delivery.kind}: {reason}"
-        _note_once(plan, Finding(Reason.DELIVERY_PASSED_OVER, message, container))
-
-
-def _permitted(plan: Plan, deliveries: Sequence[Delivery]) -> tuple[Delivery, dict[str, str]]:
-    """The first delivery that is possible here, and why those before it are not."""
+def _permitted(plan: Plan, deliveries: Sequence[Delivery], container: str) -> tuple[Delivery, str]:
+    """The first delivery that is possible here; of none, also why those before it are not."""
     passed_over: dict[str, str] = {}
     for delivery in deliveries:
         why = _forbids(plan, delivery, only=len(deliveries) == 1)
-        if not why:
-            return delivery, passed_over
-        passed_over[delivery.kind] = why
-    return NO_DELIVERY, passed_over
+        if why:
+            passed_over[delivery.kind] = why
+        elif delivery.kind == "none":
+            break
+        else:
+            for name, reason in passed_over.items():
+                message = f"delivery {name} was passed over for {delivery.kind}: {reason}"
+                _note_once(plan, Finding(Reason.DELIVERY_PASSED_OVER, message, container))
+            return delivery, ""
+    return NO_DELIVERY, "; ".join(dict.fromkeys(passed_over.values()))
 
 
 def _for_architecture(plan: Plan, shim: Shim, container: str) -> tuple[Delivery, ...]:
@@ -410,18 +409,12 @@ def _note_once(plan: Plan, finding: Finding) -> None:
 
 def _forbids(plan: Plan, delivery: Delivery, *, only: bool) -> str:
     """Why a delivery is not possible here; empty if it is."""
-    if delivery.kind == "image" and not _image_volumes(plan):
+    if delivery.kind == "image" and not plan.context.image_volumes:
         return _NOT_SERVED
     level = _pod_security(plan)
     if delivery.privileged and not only and level != "privileged":
         return f"the namespace's Pod Security level {level} permits no {delivery.kind}"
     return ""
-
-
-def _image_volumes(plan: Plan) -> bool:
-    """Whether the cluster serves image volumes, by the settings or else by what is known of it."""
-    served = plan.policy.settings.image_volumes
-    return plan.context.image_volumes if served is None else served
 
 
 def _report_unused(plan: Plan, why: str) -> None:
@@ -434,10 +427,8 @@ def _report_unused(plan: Plan, why: str) -> None:
 
 def _pod_security(plan: Plan) -> str:
     """The level that the namespace enforces; an unknown one counts as restricted, as for the API server."""
-    level = plan.context.namespace.labels.get(ENFORCE_LABEL)
-    if level is not None:
-        return level if level in {"privileged", "baseline"} else "restricted"
-    return plan.policy.settings.pod_security_default or plan.context.pod_security_default
+    level = plan.context.namespace.labels.get(ENFORCE_LABEL, plan.context.pod_security_default)
+    return level if level in {"privileged", "baseline"} else "restricted"
 
 
 def _deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
