@@ -21,7 +21,7 @@ import msgspec
 
 from webhook.admission.claims import counts
 from webhook.admission.decision import Context, Decision, Namespace, untouched
-from webhook.admission.guard import HIDING, Hiding, hiding_of
+from webhook.admission.guard import HIDING, hiding_of
 from webhook.admission.survey import MAX_CONTAINERS
 from webhook.labels import INJECT, MODE, OPT_OUT, ROLLOUT
 from webhook.mapping.model.policy import Policy
@@ -281,8 +281,8 @@ MAX_NAMES: Final = 8 * 1024
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def requests_something(pod: Pod, policy: Policy) -> bool:
-    """Return whether a pod of any size may request devices: it has a key with another number than 0, or claims."""
+def _requests_something(pod: Pod, policy: Policy) -> bool:
+    """Whether a pod of any size may request devices: it has a key with another number than 0, or claims."""
     spec = pod.spec
     containers = spec.containers if spec.init_containers is None else [*spec.init_containers, *spec.containers]
     resources = [each.resources for each in containers if each.resources is not None]
@@ -306,15 +306,10 @@ def _requests_resources(resources: Iterable[Resources], policy: Policy) -> bool:
     every = {name for name in itertools.chain(*sides) if "/" in name}
     if len(every) > MAX_NAMES:
         return True
-    hiding = _hiding(policy)
-    hidden = {*([] if hiding is None else hiding.resources.among(every))}
+    hidden = {*hiding_of(policy).resources.among(every)}
     possible = {*policy.resources.possible(every), *hidden}
     counted = (name for side in sides for name in possible.intersection(side) if counts(side[name]))
     return any(name in hidden or policy.resources.owners(name) for name in counted)
-
-
-def _hiding(policy: Policy) -> Hiding | None:
-    return hiding_of(policy) if policy.settings.hide_devices else None
 
 
 def crowded(pod: Pod, policy: Policy) -> Finding | None:
@@ -329,11 +324,11 @@ def crowded(pod: Pod, policy: Policy) -> Finding | None:
 
 def beyond(excess: Finding, pod: Pod, policy: Policy) -> Decision | None:
     """Return the decision on a pod beyond the bounds that requests nothing; None for one that has to be denied."""
-    hiding = _hiding(policy)
+    hiding = hiding_of(policy)
     metadata, containers, init = pod.metadata, pod.spec.containers, pod.spec.init_containers or []
-    if requests_something(pod, policy) or (hiding is not None and len(containers) + len(init) > MAX_HIDDEN):
+    if _requests_something(pod, policy) or (hiding.variables and len(containers) + len(init) > MAX_HIDDEN):
         return None
-    if hiding is None or any(hiding.keys.among(texts or ()) for texts in (metadata.labels, metadata.annotations)):
+    if not hiding.variables or any(hiding.keys.among(texts or ()) for texts in (metadata.labels, metadata.annotations)):
         return untouched(Reason.NO_GPU_KEYS)
     operations = [
         *_hidden("/spec/containers", containers, hiding.variables),

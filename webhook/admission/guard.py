@@ -455,13 +455,17 @@ class Hiding:
     keys: NameSet  # the labels and annotations by which a pod requests some
 
 
-def hiding_of(policy: Policy) -> Hiding | None:
-    """What hides the devices of the settings `target` and `served`; None if no variable does."""
+_NOT_HIDING: Final = Hiding({}, NameSet(), NameSet(), NameSet())
+
+
+def hiding_of(policy: Policy) -> Hiding:
+    """What hides the devices of the settings `target` and `served`: no variable if the setting `hideDevices` is off."""
+    if not policy.settings.hide_devices:
+        return _NOT_HIDING
     known: Hiding | None = policy.memo.get(_MEMO)
     if known is None:
         known = _hiding(policy)
-        if known is not None:
-            policy.memo.keep(_MEMO, known, _BYTES)
+        policy.memo.keep(_MEMO, known, _BYTES)
     return known
 
 
@@ -471,7 +475,7 @@ def show_devices(plan: Plan) -> None:
     Runs before the guard, which reports what others have written.
     """
     hiding, before = hiding_of(plan.policy), {*status_in(plan.pod.metadata).hidden}
-    if hiding is None or not before:
+    if not before:
         return
     by_keys, written = _carries(plan, hiding.keys), hiding.variables.items()
     for slot in plan.slots:
@@ -485,7 +489,7 @@ def show_devices(plan: Plan) -> None:
 def hide_devices(plan: Plan) -> None:
     """Hide devices from containers that request none. Runs last: what other steps remove or write counts as it will be."""
     hiding = hiding_of(plan.policy)
-    if hiding is None or _carries(plan, hiding.keys):
+    if not hiding.variables or _carries(plan, hiding.keys):
         return
     before = {*status_in(plan.pod.metadata).hidden}
     for slot in plan.slots:
@@ -501,13 +505,13 @@ def hide_devices(plan: Plan) -> None:
             plan.hidden.append(slot.name)
 
 
-def _hiding(policy: Policy) -> Hiding | None:
+def _hiding(policy: Policy) -> Hiding:
     served = {policy.settings.target, *policy.settings.served}
     families = {each.family for each in policy.in_force if each.name in served and _keeps_its_keys(each, policy)}
     variables = _variables(vendor for vendor in policy.in_force if vendor.family in families)
     # The runtimes of several makers may read one variable.
     families |= {vendor.family for vendor in policy.in_force if not variables.keys().isdisjoint(_variables([vendor]))}
-    return _requesting({*families, "any"}, variables, policy) if variables else None
+    return _requesting({*families, "any"}, variables, policy) if variables else _NOT_HIDING
 
 
 def _requesting(families: Collection[str], variables: Mapping[str, str], policy: Policy) -> Hiding:

@@ -298,16 +298,15 @@ def _denial(
             if finding.reason is Reason.GUARD_STRIPPED:
                 message = f"{finding.message.partition(' and was removed')[0]}: remove it"
                 return replace(finding, reason=Reason.GUARDED, message=message)
-    return _shown(Plan(alone, context, policy, slots(alone)), policy) if policy.settings.hide_devices else None
+    return _shown(Plan(alone, context, policy, slots(alone)))
 
 
-def _shown(plan: Plan, policy: Policy) -> Finding | None:
+def _shown(plan: Plan) -> Finding | None:
     """The denial of a container that would be changed to hide devices."""
     hide_devices(plan)
-    hiding = hiding_of(policy)
-    if hiding is None or not plan.hidden:
+    if not plan.hidden:
         return None
-    needed = " ".join(f"{name}={value}" for name, value in hiding.variables.items())
+    needed = " ".join(f"{name}={value}" for name, value in hiding_of(plan.policy).variables.items())
     message = (
         f"it requests no device, and its image may ask for all: set {needed}, with kubectl debug by --env={needed}"
     )
