@@ -324,14 +324,18 @@ async def test_what_an_older_version_wrote_is_no_reason_to_wait(api: Keeping, cl
     assert replica.writer.repairs[Change.REPAIRED] == 12
 
 
-async def test_as_desired_says_whether_pods_are_treated(api: Keeping, clock: Clock) -> None:
+@pytest.mark.parametrize("deleted", [True, False])
+async def test_as_desired_says_whether_pods_are_treated(api: Keeping, clock: Clock, *, deleted: bool) -> None:
     """Not while somebody's change waits for its repair."""
     replica = Replica(api, clock)
     assert replica.writer.as_desired is None
     await replica.look()
     assert replica.writer.as_desired
     for _ in range(2):
-        api.stored = None
+        if deleted:
+            api.stored = None
+        else:
+            api.set(IGNORE)
         await replica.look()
     assert replica.writer.as_desired is False
     clock.now += 1
