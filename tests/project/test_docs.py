@@ -46,9 +46,9 @@ from tests.cluster.fake_api import FakeApi
 from tests.project.warm import warm_program
 from webhook.cli import COMMANDS as COMMANDS_OF_PROGRAM
 from webhook.cli import main
-from webhook.cli.commands.check import documents_of
 from webhook.cli.commands.test import Expectation
 from webhook.cli.commands.vendors import keys_table, spelled_rows
+from webhook.cli.file_checks import documents_of
 from webhook.cluster import claims
 from webhook.cluster.policy.documents import DocumentKind
 from webhook.cluster.registration.wanted import KINDS, Site
