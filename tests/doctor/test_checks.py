@@ -346,12 +346,7 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("untouched", WARNING, "could not be read", but(pods={"team": REFUSED})),
     ("untouched", WARNING, "1 GPU pod", but(pods={"team": [pod("missed", GPU)]})),
     ("untouched", WARNING, "1 GPU pod", but(pods={"team": [pod("missed", GPU, annotations={"hami.io/vgpu-node": "n1"})]})),
-    (
-        "untouched",
-        WARNING,
-        "1 GPU pod that the present policy would change or deny",
-        but(pods={"team": [pod("older", GPU, annotations={"vgpu-webhook.io/status": "{}"})]}),
-    ),
+    ("untouched", WARNING, "1 GPU pod", but(pods={"team": [pod("old", GPU, annotations={"vgpu-webhook.io/status": "{}"})]})),
     ("untouched", WARNING, "12 GPU pods", but(pods={"team": [pod(f"missed-{number}", GPU) for number in range(12)]})),
     ("untouched", WARNING, "1 GPU pod", but(pods={"team": [pod("refused", {**GPU, "nvidia.com/gpucores": "120"})]})),
     ("dry-run", OK, "is changed", HEALTHY),
