@@ -240,7 +240,7 @@ MAX_NAMES: Final = 512
 MAX_CHARACTERS: Final = 16 * 1024
 """... and the most characters of either. Beyond that a pod is sent: a condition whose cost exceeds what the API server grants
 is an error, which ``failurePolicy`` would let through. Honest pods have some dozens of each. With patterns as many as
-`match_names.MOST` permits, each tenth character costs 500 of 2,500,000 (``RuntimeCELCostBudgetMatchConditions``)."""
+`compiling.MOST` permits, each tenth character costs 500 of 2,500,000 (``RuntimeCELCostBudgetMatchConditions``)."""
 
 MAX_VARIABLES: Final = 8 * 1024
 """The most variables of all containers that are looked at, likewise."""

@@ -277,7 +277,7 @@ def _variables(
     """Compile the variable parts of names, with their rows."""
     variables, marks, compiled = document.variables, _variables_of_marks(document), dict[str, Variable]()
     used = {variable for key in keys for variable in (*key.variables, key.row_of)}
-    empty = _empty(variables, used, problems)
+    empty, unused = _empty(variables, used, problems), {*own} - used
     for name, variable in variables.items():
         if name in empty:
             continue
@@ -285,7 +285,7 @@ def _variables(
         compiled[name] = _compiled(variable, here).model_copy(update={"name": name, "everywhere": everywhere})
         if everywhere:
             _check_row_of_all(compiled[name], variables, here)
-        elif name in own and name not in used and (variable.write or name not in marks):
+        elif name in unused and (variable.write or name not in marks):
             # Nothing is written with it, and only marks are read with it.
             here.add((), f"has no effect: no key contains {{{name}}}", "add it to a key, or remove it")
     return compiled
@@ -417,9 +417,12 @@ def _lets_through(document: Vendor, keys: Mapping[str, Key], problems: Problems)
 
 def _named(document: Vendor, keys: Mapping[str, Key]) -> Iterator[_Found]:
     """Yield the names of keys, the marks of schedulers, and the reported names of other systems."""
-    for key, template in ((each, template) for each in keys.values() for template in each.templates):
-        for glob in template.globs(document.variables) if key.place in KNOWN_PLACES else ():
-            yield _Found("device" if key.place == "resource" else "key", glob, ("keys", key.name, key.place))
+    for key in keys.values():
+        kind: Literal["device", "key"] = "device" if key.place == "resource" else "key"
+        for template in key.templates if key.place in KNOWN_PLACES else ():
+            yield from (
+                _Found(kind, glob, ("keys", key.name, key.place)) for glob in template.globs(document.variables)
+            )
     yield from _marks(document)
     for each in document.names_of_others():
         if each.report and "*" not in each.name:
