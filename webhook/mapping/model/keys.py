@@ -271,11 +271,6 @@ class Key(KeyRule):
         of_container: bool  # it is part of one container: of its resources, or of a claim of its own
         capacity: bool  # it is the capacity of a claim, that its driver counts
 
-    @property
-    def read_only(self) -> bool:
-        """Whether a form never writes it."""
-        return self.place == "borrowed" or self.written == "items"
-
     @cached_property
     def makes_request(self) -> bool:
         """Whether it makes a container request a GPU; a count in a label or annotation of the pod does not."""
@@ -320,11 +315,6 @@ class Condition:
     present: bool
     numbers: Numbers | None = None
     texts: tuple[str, ...] = ()
-
-    @property
-    def only_absent(self) -> bool:
-        """Whether it holds only without the key."""
-        return self.absent and not self.present and self.numbers is None and not self.texts
 
 
 class Form(Strict):
@@ -430,7 +420,7 @@ def _zero(key: Key, values: Numbers | None, problems: Problems) -> Literal["none
 def _check_place(key: Key, problems: Problems) -> None:
     """Check what only keys in some place, and of some kind, have."""
     where = (key.place, key.kind)
-    writes = key.kind not in {"text", "other"} or (key.request_key, key.listed) != (None, False)
+    writes = (key.kind in {"text", "other"}, key.request_key, key.listed) != (True, None, False)
     hint = "write `is: text`, or `is: other` for a number"
     problems.when(key.place == "nodeSelector" and writes, (), "a key in the nodeSelector is read only", hint)
     message = "a container key needs `absent`: which container requests without it"
@@ -555,8 +545,9 @@ def compile_form(index: int, form: Form, variables: Variables, keys: Mapping[str
 def _written(when: Iterable[Condition], keys: Collection[Key]) -> dict[str, Any]:
     """The keys that conditions require, and by dimension those that may be written under these, the required ones first."""
     needed = {each.keys[0] for each in when if not each.absent and len(each.keys) == 1}
-    excluded = {key for each in when if each.only_absent for key in each.keys}
-    able = (key for key in keys if not (key.read_only or key.name in excluded))
+    only_absent = [each for each in when if each.absent and not (each.present or each.numbers or each.texts)]
+    excluded = {key for each in only_absent for key in each.keys}
+    able = (key for key in keys if key.name not in excluded and key.place != "borrowed" and key.written != "items")
     return {"needed": frozenset(needed), "written": in_dimensions(sorted(able, key=lambda key: key.name not in needed))}
 
 
