@@ -303,9 +303,7 @@ def _filled_in(vendor: Vendor, name: str, entry: KeyValue | None, key_values: Ke
     return exact_text(max(present) if below else min(present)) if present else "another number"
 
 
-def _named(
-    message: str, entry: KeyValue | None, legal: Iterable[Numbers], names: Container[str]
-) -> Iterator[tuple[tuple[str, Number | None], ...]]:
+def _named(message: str, entry: KeyValue | None, legal: Iterable[Numbers], names: Container[str]) -> Iterator[Numbered]:
     """Yield what a sentence of a mapping says to write or to leave out, word for word, and the numbers below an entry's."""
     for match in _WRITTEN.finditer(message):
         if (match[1] or match[3]) in names:
@@ -316,9 +314,7 @@ def _named(
             yield ((entry.key, below),)
 
 
-def _counts_missing(
-    vendor: Vendor, form: Form, key_values: KeyValues
-) -> Iterator[tuple[tuple[str, Number | None], ...]]:
+def _counts_missing(vendor: Vendor, form: Form, key_values: KeyValues) -> Iterator[Numbered]:
     """Yield one device in each resource of counts that the form denies to be absent, if its name is known."""
     absent = {name for each in form.when if each.absent and not each.present for name in each.keys}
     for name in vendor.by_dimension["devices"]:
