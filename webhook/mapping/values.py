@@ -224,6 +224,7 @@ MAX_LISTED: Final = 20  # the most names with a size that a denial lists
 
 Numbered: TypeAlias = tuple[tuple[str, Number | None], ...]
 """Numbers to write to keys of a container instead, or (None) keys to leave out."""
+Permitted: TypeAlias = Callable[[Numbered], bool]  # whether the pod with these is allowed
 
 
 class NoWholeNumber(Denied):
@@ -374,7 +375,7 @@ PROBED: Final = 8 * GIB  # a size that is tried where a message names a key and 
 MAX_GIBIBYTES: Final = 1024  # no device has more GiB
 
 
-def no_whole_number(denial: NoWholeNumber, permitted: Callable[[Numbered], bool]) -> Finding:
+def no_whole_number(denial: NoWholeNumber, permitted: Permitted) -> Finding:
     """Return the denial of a fraction with what to write instead, which has been tried, and what it names of that, or less."""
     vendor, entry, finding = denial.vendor, denial.entry, denial.finding
     key = vendor.keys[entry.key_name]
@@ -420,7 +421,7 @@ def _nearest(
     return least, most
 
 
-def _percent_of_one(denial: NoWholeNumber, share: Number, permitted: Callable[[Numbered], bool]) -> Finding:
+def _percent_of_one(denial: NoWholeNumber, share: Number, permitted: Permitted) -> Finding:
     """The denial of a fraction of a GPU in a key that counts percent."""
     vendor, entry, finding = denial.vendor, denial.entry, denial.finding
     size = None if permitted(((entry.key, share),)) else _size_key(vendor, entry, None, permitted)
@@ -431,9 +432,7 @@ def _percent_of_one(denial: NoWholeNumber, share: Number, permitted: Callable[[N
     return replace(finding, message=message, instead=instead_of(entry.key, share))
 
 
-def _part_of_one(
-    vendor: Vendor, entry: KeyValue, least: Number, alone: Finding, permitted: Callable[[Numbered], bool]
-) -> Finding:
+def _part_of_one(vendor: Vendor, entry: KeyValue, least: Number, alone: Finding, permitted: Permitted) -> Finding:
     """The denial of a fraction of a device with that part of one, or whole ones `alone` if there are no such keys."""
     keys, wrong = share_keys(vendor, entry), f"{entry} is not a whole number of devices"
     if not keys:
@@ -450,9 +449,7 @@ def _part_of_one(
     )
 
 
-def _size_key(
-    vendor: Vendor, entry: KeyValue, instead: Number | None, permitted: Callable[[Numbered], bool]
-) -> str | None:
+def _size_key(vendor: Vendor, entry: KeyValue, instead: Number | None, permitted: Permitted) -> str | None:
     """The resource that requests a size of memory, beside another number of a key or without it; None if there is none."""
     for key in (vendor.keys[name] for name in vendor.by_dimension["memory"]):
         spelled = key.spelled(dict(entry.binding))
