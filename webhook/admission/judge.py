@@ -199,13 +199,11 @@ def _is_own(path: list[str], value: Any) -> bool:
 
 def _path_text(path: list[str], pod: Pod) -> str:
     """A path for people: containers by name, keys in brackets."""
-    text = ""
-    for position, part in enumerate(path):
-        list_of = {"containers": pod.spec.containers, "initContainers": pod.spec.init_containers}.get(
-            path[position - 1] if position else ""
-        )
-        if list_of and part.isdigit() and int(part) < len(list_of):
-            text += f"[{list_of[int(part)].name}]"
+    lists, text = {"containers": pod.spec.containers, "initContainers": pod.spec.init_containers or []}, ""
+    for above, part in zip(("", *path), path, strict=False):
+        containers = lists.get(above, [])
+        if part.isdigit() and int(part) < len(containers):
+            text += f"[{containers[int(part)].name}]"
         elif part == "-" or part.isdigit() or "/" in part:
             text += f"[{part}]"
         else:

@@ -22,7 +22,6 @@ from webhook.patch import Slot
 from webhook.pod import (
     GATES,
     TOLERATIONS,
-    EnvVar,
     Toleration,
     entries,
     node_terms,
@@ -96,16 +95,12 @@ def drop_references(plan: Plan) -> None:
 
 def _drop_variables(slot: Slot, prefixes: tuple[str, ...]) -> int:
     """Remove a container's references to ConfigMaps, and return how many they are."""
-    env = [each for each in slot.env if _of_config_map(each, prefixes)]
+    sources = [(each, value_source(each)) for each in slot.env]
+    env = [each for each, of in sources if of and of[0] == "configMapKeyRef" and of[1].startswith(prefixes)]
     env_from = [each for each in slot.env_from if refers(each.config_map_ref, prefixes)]
     slot.drop("env", env)
     slot.drop("env_from", env_from)
     return len(env) + len(env_from)
-
-
-def _of_config_map(entry: EnvVar, prefixes: tuple[str, ...]) -> bool:
-    kind, name = value_source(entry) or ("", "")
-    return kind == "configMapKeyRef" and name.startswith(prefixes)
 
 
 def place_pod(plan: Plan) -> None:
