@@ -236,11 +236,18 @@ def beyond(most: int, made: Callable[[int], Any]) -> str:
     return f"{denial.text} [{denial.field}]"
 
 
-@pytest.mark.parametrize("place", ["labels", "annotations"])
-def test_maps_that_take_long_to_decode_are_not_decoded(place: str) -> None:
+MAPS = [
+    {"metadata": {"labels": named(MAX_TEXTS)}},
+    {"metadata": {"annotations": named(MAX_TEXTS)}},
+    {"spec": {"containers": [{}], "nodeSelector": named(MAX_TEXTS)}},
+    limits(named(MAX_TEXTS)),
+    {"spec": {"containers": [], "initContainers": [{"resources": {"requests": named(MAX_TEXTS)}}]}},
+]
+
+
+@pytest.mark.parametrize("full", MAPS, ids=range(len(MAPS)))
+def test_maps_that_take_long_to_decode_are_not_decoded(full: dict[str, Any]) -> None:
     """Nothing is known of such a pod."""
-    spec = {"containers": [share()]}
-    full = {"metadata": {"name": "p", "namespace": "team", place: named(MAX_TEXTS)}, "spec": spec}
     with pytest.raises(msgspec.DecodeError, match=f"more than {MAX_TEXTS} labels"):
         view(full)
     review = {"uid": "u", "kind": {"version": "v1", "kind": "Pod"}, "operation": "CREATE", "object": full}
