@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from webhook import labels
 from webhook.admission.collect import ContainerRequest
 from webhook.admission.decision import Plan
-from webhook.admission.overrides import Overrides, SelectedDevice, defaults_for, device_for, overrides_of
+from webhook.admission.overrides import Overrides, SelectedDevice, defaults_for, overrides_of
 from webhook.admission.settled import Intent, Settled, serving, spelled_in, with_twin
 from webhook.admission.survey import PodKeys, changed
 from webhook.mapping.model.keys import Key
@@ -35,7 +35,7 @@ from webhook.mapping.values import (
     number_for,
     sizes_meant,
 )
-from webhook.mapping.writing import NoEquivalent, Written, write
+from webhook.mapping.writing import NoEquivalent, write
 from webhook.reasons import Denied, Finding, Instead, Reason
 from webhook.request import (
     ALL,
@@ -73,7 +73,7 @@ def _remedies(settled: Settled, dimension: Dimension, intent: Intent) -> str:
     container, default = intent.container, settled.reading.filled[dimension]
     keys = (settled.reading.form.keys[name] for name in container.vendor.by_dimension[dimension])
     size = next((spelled_in(container, key) for key in keys if _may_have(container, key, default)), None)
-    if dimension == "memory" and container.bare and not intent.overrides.bare.whole:
+    if dimension == "memory" and container.bare and not intent.overrides.whole:
         return _of_bare_count(settled, size, intent)
     return "" if size is None else f"; set {size} to change it"
 
@@ -88,15 +88,12 @@ def _of_bare_count(settled: Settled, size: str | None, intent: Intent) -> str:
             choices = [f"{spelled_in(container, keys[whole.key_name])}: {whole.text} for a whole device"]
     choices += [] if size is None else [f"{size} for another size"]
     choices[:1] = [f"set {choice}" for choice in choices[:1]]
-    if not settled.translated or _permits_whole(intent):
+    # A count alone must be permitted where it means whole devices: many targets cannot express them.
+    left = container.plain and not intent.chosen
+    if not settled.translated or left or _expresses_whole(intent.target, intent.policy):
         choices.append(f"{'or ' if choices else ''}annotate the namespace {labels.BARE_DEVICES}: whole")
-    assumed = " (share is assumed)" if intent.overrides.bare.origin is None else ""
+    assumed = " (share is assumed)" if intent.overrides.decided is None else ""
     return f"{assumed}; {', '.join(choices)}" if choices else assumed
-
-
-def _permits_whole(intent: Intent) -> bool:
-    """Whether a count alone would be permitted if it meant whole devices: many targets cannot express them."""
-    return (intent.container.plain and not intent.chosen) or _expresses_whole(intent.target, intent.policy)
 
 
 def or_whole(plan: Plan, vendor: Vendor) -> str:
@@ -116,7 +113,7 @@ def _expresses_whole(vendor: Vendor, policy: Policy) -> bool:
 
 def _plain_name(vendor: Vendor, overrides: Overrides, policy: Policy) -> str | None:
     """The name under which a plain device plugin serves a count alone as whole devices of such hardware; None if none does."""
-    if not overrides.bare.whole or overrides.pod_target is not None:
+    if not overrides.whole or overrides.pod_target is not None:
         return None
     keys = (key for each in policy.in_force if each.family == vendor.family for key in each.keys.values())
     return next((name.text for key in keys for name in key.plain if not name.variables), None)
@@ -124,13 +121,15 @@ def _plain_name(vendor: Vendor, overrides: Overrides, policy: Policy) -> str | N
 
 def _may_have(container: ContainerRequest, key: Key, default: Default) -> bool:
     """Whether the vendor reads a key beside those of the container, with about the number of a default, if it reads these."""
-    number = number_for(key, default.value, 1) or 1
+    vendor, present, number = container.vendor, container.key_values, number_for(key, default.value, 1) or 1
     entry = KeyValue(key.name, spelled_in(container, key), exact_text(number), number)
-    before, after = (
-        form_of(container.vendor, key_values)
-        for key_values in (container.key_values, {**container.key_values, key.name: entry})
-    )
-    return before is None or not before.reads or (after is not None and after.reads)
+    return not _reads(vendor, present) or _reads(vendor, {**present, key.name: entry})
+
+
+def _reads(vendor: Vendor, key_values: KeyValues) -> bool:
+    """Whether keys are a request by themselves."""
+    form = form_of(vendor, key_values)
+    return form is not None and form.reads
 
 
 def not_expressed(intent: Intent, reading: Reading, why: str) -> Denied:
@@ -189,12 +188,17 @@ def _without(
 
 def _expresses(intent: Intent, key_values: KeyValues, before: Reading) -> bool:
     """Whether the target can express what other keys of the source request, with no more defaults than `before`."""
-    container, target = intent.container, intent.target
+    container, target, policy = intent.container, intent.target, intent.policy
     own = defaults_for(container.vendor, target, intent.overrides.defaults)
     try:
-        reading = read(container.vendor, key_values, own, intent.policy.largest_card, container.name)
+        reading = read(container.vendor, key_values, own, policy.largest_card, container.name)
         _, written, _ = intent.written(reading.request)
-        return reading.filled.keys() <= before.filled.keys() and _read_alike(target, written, intent.policy)
+        keys, entries = written.reading.form.keys, written.keys.values() if target.inactive else ()
+        # The active owners of an inactive target's names fill in their own defaults.
+        owners = [owner.vendor for entry in entries for owner in policy.resources.owners(entry.key)]
+        filled = {dimension for name in owners for dimension in policy.vendors[name].defaults}
+        named = {dimension for entry in entries for dimension in keys[entry.key_name].dimensions}
+        return reading.filled.keys() <= before.filled.keys() and filled <= named
     except (Denied, NoEquivalent):
         return False
 
@@ -221,8 +225,12 @@ def _size_to_write(intent: Intent, request: Request) -> str | None:
 def _device(intent: Intent, memory: Memory | None) -> str | None:
     """What to configure or select so that the target can express the memory; None if a known device would not help."""
     target, policy, sized = intent.target, intent.policy, isinstance(memory, Size)
-    known = device_for(target, intent.overrides.selected, policy) is not None
-    if known or memory is UNLIMITED or memory is None or not _expresses_only(target, sized=not sized):
+    if (
+        intent.device is not None
+        or memory is UNLIMITED
+        or memory is None
+        or not _expresses_only(target, sized=not sized)
+    ):
         return None
     names = policy.card_labels.get(target.family, ())
     needed = f"{memory} is a {'percentage' if sized else 'size'} on a device of known memory only"
@@ -239,20 +247,6 @@ def _expresses_only(target: Vendor, *, sized: bool) -> bool:
     rows = [row for variable in target.variables.values() for row in variable.rows.values()]
     kinds |= {True for row in rows if isinstance(row.memory, Size)}
     return kinds == {sized}
-
-
-def _read_alike(target: Vendor, written: Written, policy: Policy) -> bool:
-    """Whether the active owners of an inactive target's names read what is written in them as it does."""
-    if not target.inactive:
-        return True
-    read_by: dict[str, dict[str, KeyValue]] = {}
-    for entry in written.keys.values():
-        for owner in policy.resources.owners(entry.key):
-            key_values = read_by.setdefault(owner.vendor, {})
-            key_values[owner.key_name] = KeyValue(owner.key_name, entry.key, entry.text, entry.number, owner.binding)
-    vendors = [(policy.vendors[name], key_values) for name, key_values in read_by.items()]
-    readings = [read(vendor, entries, vendor.defaults, policy.largest_card, "") for vendor, entries in vendors]
-    return [reading.request for reading in readings] == [written.reading.request]
 
 
 def advised(denied: Denied, keys: PodKeys, denied_for: Callable[[PodKeys], Finding | None]) -> Finding:
@@ -305,13 +299,13 @@ def _keys_with(keys: PodKeys, container: str | None, choice: Mapping[str, Number
     return PodKeys(tuple(containers), labels, annotations, keys.node_selector)
 
 
-def hardly_meant(settled: Settled, device: SelectedDevice | None, intent: Intent) -> list[Finding]:
-    """Report what of a request is hardly meant; `device`: that of which it gets a share, if it is known."""
+def hardly_meant(settled: Settled, intent: Intent) -> list[Finding]:
+    """Report what of a request is hardly meant."""
     container, target, request, policy = settled.requested, settled.target, settled.reading.request, intent.policy
     found = (
-        _report_small(settled, device, intent),
+        _report_small(settled, intent),
         report_devices(container, target, request.devices or 1, policy),
-        _report_memory(settled, device, policy),
+        _report_memory(settled, intent),
         _report_zero(container, request) if container.zero else None,
     )
     return [finding for finding in found if finding is not None]
@@ -345,15 +339,10 @@ def _other_unit(container: ContainerRequest) -> str:
     keys = container.vendor.keys
     if any(keys[name].sized for name in container.key_values):
         return ""
-    sizes = (key for key in keys.values() if key.sized and key.place == "resource" and key.unit)
-    named = next((name for key in sizes if _reads_alone(container.vendor, key, name := key.spelled({}))), None)
+    sizes = ((key.name, key.spelled({})) for key in keys.values() if key.sized and key.place == "resource" and key.unit)
+    alone = (KeyValue(key_name, name, "1", 1) for key_name, name in sizes if "{" not in name)
+    named = next((each.key for each in alone if _reads(container.vendor, {each.key_name: each})), None)
     return "" if named is None else f": if memory was meant, write {named}"
-
-
-def _reads_alone(vendor: Vendor, key: Key, name: str) -> bool:
-    """Whether a vendor reads a key alone, under a name without variables."""
-    form = None if "{" in name else form_of(vendor, {key.name: KeyValue(key.name, name, "1", 1)})
-    return form is not None and form.reads
 
 
 def _report_zero(container: ContainerRequest, request: Request) -> Finding | None:
@@ -366,7 +355,7 @@ def _report_zero(container: ContainerRequest, request: Request) -> Finding | Non
     return Finding(Reason.KEY_IGNORED, message, container.name, entry.key, entry.text)
 
 
-def _report_small(settled: Settled, device: SelectedDevice | None, intent: Intent) -> Finding | None:
+def _report_small(settled: Settled, intent: Intent) -> Finding | None:
     """Report a size that hardly anything can run in: its number was probably meant in another unit."""
     container, reading, policy = settled.requested, settled.reading, intent.policy
     memory = reading.request.memory
@@ -377,7 +366,7 @@ def _report_small(settled: Settled, device: SelectedDevice | None, intent: Inten
         return None
     key, entry, unit = sized
     meant, advice = entry.number * GIB, f"the key counts {counted_in(unit)}"
-    number, most = ceil_to(Fraction(meant) / unit, 1), _most(settled, device, policy)[0]
+    number, most = ceil_to(Fraction(meant) / unit, 1), _most(intent, intent.device)[0]
     key_values = {**container.key_values, key.name: replace(entry, text=exact_text(number), number=number)}
     if meant <= most and _expresses(intent, key_values, reading):
         advice = f"write {exact_text(number)} for {number_text(entry.number)} GiB"
@@ -392,11 +381,11 @@ def _sized_by(container: ContainerRequest, reading: Reading) -> tuple[Key, KeyVa
     return next(((key, entry, key.unit) for key, entry in keys if key.unit is not None), None)
 
 
-def _report_memory(settled: Settled, device: SelectedDevice | None, policy: Policy) -> Finding | None:
+def _report_memory(settled: Settled, intent: Intent) -> Finding | None:
     """Report more memory per device than the selected one, as its system counts, the largest one, or any that is sold has."""
-    container, reading = settled.requested, settled.reading
-    memory = reading.request.memory if device is None or device.memory is None else settled.request.memory
-    most, named = _most(settled, device, policy)
+    container, reading, device = settled.requested, settled.reading, intent.device
+    memory = reading.request.memory if device is None else settled.request.memory
+    most, named = _most(intent, device)
     if not isinstance(memory, Size) or memory.bytes <= most:
         return None
     has = f"{f'{named} has' if named else 'none that is sold has more than'} {bytes_text(most)}"
@@ -405,17 +394,17 @@ def _report_memory(settled: Settled, device: SelectedDevice | None, policy: Poli
     if sized is not None:
         key, entry, unit = sized
         sizes = sizes_meant(key, entry, memory.bytes, most)
-        meant = [each for each in sizes if each[1] * unit >= policy.smallest_memory]
+        meant = [each for each in sizes if each[1] * unit >= intent.policy.smallest_memory]
         message = f"{oversized(key, entry, memory, has, meant)}{f'; {has}' if meant else ''}"
     if named:
         raise container.deny(Reason.TOO_LARGE, message)
     return Finding(Reason.IMPROBABLE, message, container.name)
 
 
-def _most(settled: Settled, device: SelectedDevice | None, policy: Policy) -> tuple[int, str]:
+def _most(intent: Intent, device: SelectedDevice | None) -> tuple[int, str]:
     """The bytes of the device of which it may get a share, and its name; empty if only what is sold is known."""
+    policy, family = intent.policy, intent.target.family
     if device is not None and device.memory is not None:
         return device.memory, f"{device.names} ({device.label})"
-    family = settled.target.family
     largest = policy.largest_devices.get(family)
     return (policy.largest_sold[family], "") if largest is None else (largest, "the largest device")

@@ -9,11 +9,12 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 
 from webhook.admission.survey import Claimed, ContainerKeys, PodKeys
-from webhook.mapping.model.keys import CONTAINER, Binding, Key
+from webhook.mapping.model.keys import CONTAINER, Key
 from webhook.mapping.model.names import Owner
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.values import KeyValue, NoWholeNumber, bound_in, form_of
+from webhook.mapping.reading import read
+from webhook.mapping.values import Defaults, KeyValue, NoWholeNumber, Reading, bound_in, form_of
 from webhook.reasons import Denied, Finding, Instead, Reason, deny, instead_of
 from webhook.request import MAX_DEVICES, Number, QuantityError, bytes_text, number_text, parse_quantity
 
@@ -89,7 +90,7 @@ class ContainerRequest(msgspec.Struct):
     def add(self, owner: Owner, name: str, text: str, number: Number) -> None:
         """Add a key of `vendor`; what 0 means is known only when all of them are added."""
         key = self.vendor.keys[owner.key_name]
-        binding = _without_container(owner.binding) if owner.binding else ()
+        binding = tuple([pair for pair in owner.binding if pair[0] != CONTAINER]) if owner.binding else ()
         entry = KeyValue(key.name, name, text, number, binding)
         present = self.key_values.get(key.name) or self.zero.get(key.name)
         if present is not None and key.place == "nodeSelector":
@@ -196,6 +197,10 @@ class ContainerRequest(msgspec.Struct):
             message = f"{name}: {error}: write {'a size such as 8Gi' if key.sized and key.unit == 1 else number}"
             raise self.deny(Reason.BAD_QUANTITY, message, found, instead_of(name, meant)) from None
 
+    def read(self, policy: Policy, defaults: Defaults, *, home: bool = False) -> Reading:
+        """Return what its keys mean, filled in with defaults; `home`: the request stays in these keys."""
+        return read(self.vendor, self.key_values, defaults, policy.largest_card, self.name, home=home)
+
     def deny(self, reason: Reason, message: str, entry: KeyValue | None = None, instead: Instead = ()) -> Denied:
         """Return a denial about this container."""
         return deny(
@@ -206,11 +211,6 @@ class ContainerRequest(msgspec.Struct):
             value=None if entry is None else entry.text,
             instead=instead,
         )
-
-
-def _without_container(binding: Binding) -> Binding:
-    """The variables of a name without the container that it is for."""
-    return tuple([pair for pair in binding if pair[0] != CONTAINER])
 
 
 def _requesting(by_vendor: Collection[ContainerRequest]) -> ContainerRequest | None:
@@ -289,7 +289,7 @@ class _Requests(msgspec.Struct):
                     container.findings.append(finding)
             elif request not in (None, limit) and container.quantity(key, name, request) != number:
                 message = f"{name} is {limit} in limits and {request} in requests: write the same value to both"
-                raise container.deny(Reason.LIMIT_DIFFERS, message)
+                raise container.deny(Reason.LIMIT_DIFFERS, message, instead=instead_of(name, number))
             container.add(owner, name, text, number)
 
     def _owner(self, name: str, keys: ContainerKeys) -> Owner:
@@ -325,8 +325,9 @@ class _Requests(msgspec.Struct):
                 if vendor.borrowed:
                     self._borrow(position, vendor)
                 container = self._container(position, vendor)
-                for owner, name, text in _applying(entries, container.name):
-                    self._add(container, owner, name, text)
+                for owner, name, text, own in entries:
+                    if own is None or own == container.name:
+                        self._add(container, owner, name, text)
 
     def _pod_entries(self) -> dict[str, list[_PodEntry]]:
         """The keys of the pod, by vendor."""
@@ -403,15 +404,13 @@ class _Requests(msgspec.Struct):
             if source is None or not copied or not original or original == copied:
                 continue
             if any(source.keys[owner.key_name].kind == "container" for owner, *_ in by_vendor[source.name]):
-                first, second = map(self._listed, (original, copied))
+                names = ([self.keys.containers[position].name for position in each] for each in (original, copied))
+                first, second = map(", ".join, names)
                 message = (
                     f"the keys of {source.name} request for {first}, their copy in the keys of {name} for {second}"
                 )
                 raise deny(Reason.TWO_VENDORS, f"{message}: name the same container in both", container=second)
             applies_to[source.name] = copied
-
-    def _listed(self, positions: Iterable[int]) -> str:
-        return ", ".join(self.keys.containers[position].name for position in positions)
 
     def _borrow(self, position: int, vendor: Vendor) -> None:
         """Read a container's resources as borrowed keys of a vendor, if it has no others but zeros."""
@@ -443,11 +442,6 @@ class _Requests(msgspec.Struct):
 def _check_number(requesting: Collection[int]) -> None:
     if len(requesting) > MAX_REQUESTING:
         raise deny(Reason.TOO_MANY, f"more than {MAX_REQUESTING} containers request a GPU: split the pod")
-
-
-def _applying(entries: Iterable[_PodEntry], container: str) -> list[tuple[Owner, str, str]]:
-    """The entries for one container, and those for all."""
-    return [(owner, name, text) for owner, name, text, own in entries if own is None or own == container]
 
 
 def _is_amount(key: Key, text: str) -> bool:

@@ -67,25 +67,16 @@ def selected_architectures(pod: Pod) -> set[str] | None:
 
 def _selected_values(label: str, chosen: str | None, terms: list[NodeTerm]) -> set[str] | None:
     """The values of a label that the node selector and all terms allow; None if they allow every value."""
-    values = _in_each(label, terms)
+    lists = [
+        [set(each.values or ()) for each in term.match_expressions or () if (each.key, each.operator) == (label, "In")]
+        for term in terms
+    ]
+    values: set[str] | None = None
+    if lists and all(lists):  # a node that any of the terms selects has one of these
+        values = set().union(*[set.intersection(*each) for each in lists])
     if chosen is None:
         return values
     return {chosen} if values is None else values & {chosen}
-
-
-def _in_each(label: str, terms: list[NodeTerm]) -> set[str] | None:
-    """The values that a label can have on a node that any of the terms selects; None if a term allows every value."""
-    possible: set[str] = set()
-    for term in terms:
-        lists = [
-            set(requirement.values or ())
-            for requirement in term.match_expressions or ()
-            if requirement.key == label and requirement.operator == "In"
-        ]
-        if not lists:
-            return None
-        possible |= set.intersection(*lists)
-    return possible if terms else None
 
 
 def _selected_device(label: str, values: set[str], policy: Policy) -> SelectedDevice:
@@ -120,18 +111,6 @@ Origin: TypeAlias = Literal["pod", "namespace", "mapping", "served", "settings",
 """Where the target is set; `itself`: nowhere, so the request stays in its keys."""
 
 
-class BareMeaning(NamedTuple):
-    """What a count of devices alone requests.
-
-    Attributes:
-        whole: whole devices; otherwise a share of each, by the defaults.
-        origin: who decided it; None: nobody, a share is assumed.
-    """
-
-    whole: bool = False
-    origin: Literal["namespace", "settings"] | None = None
-
-
 class Overrides(Struct, frozen=True):
     """The overrides of one pod: annotations as text, and the devices that the pod selects.
 
@@ -141,7 +120,8 @@ class Overrides(Struct, frozen=True):
         defaults: the namespace's, from its annotations `vgpu-webhook.io/default-*`; None for no default of a dimension.
         findings: warnings about invalid ones.
         selected: the devices that the pod selects.
-        bare: what a count of devices alone requests.
+        whole: a count of devices alone requests whole devices; otherwise a share of each, by the defaults.
+        decided: who decided that; None: nobody, a share is assumed.
         scheduler: that the pod names; None for the default.
         annotations: the pod's.
     """
@@ -151,7 +131,8 @@ class Overrides(Struct, frozen=True):
     defaults: Mapping[Dimension, Default | None] = {}
     findings: tuple[Finding, ...] = ()
     selected: tuple[SelectedDevice, ...] = ()
-    bare: BareMeaning = BareMeaning()
+    whole: bool = False
+    decided: Literal["namespace", "settings"] | None = None
     scheduler: str | None = None
     annotations: Mapping[str, str] = {}
 
@@ -160,7 +141,7 @@ def overrides_of(pod: Pod, context: Context, policy: Policy) -> Overrides:
     """Read the overrides of a pod and its namespace."""
     annotations = context.namespace.annotations
     defaults, findings = _namespace_defaults(annotations, policy) if annotations else ({}, ())
-    bare, invalid = _bare(annotations, defaults, policy)
+    whole, decided, invalid = _bare(annotations, defaults, policy)
     pod_annotations = pod.metadata.annotations
     return Overrides(
         pod_annotations.get(labels.TARGET) if pod_annotations else None,
@@ -168,7 +149,8 @@ def overrides_of(pod: Pod, context: Context, policy: Policy) -> Overrides:
         defaults,
         findings if invalid is None else (*findings, invalid),
         selected_devices(pod, policy),
-        bare,
+        whole,
+        decided,
         pod.spec.scheduler_name,
         pod_annotations or {},
     )
@@ -176,19 +158,19 @@ def overrides_of(pod: Pod, context: Context, policy: Policy) -> Overrides:
 
 def _bare(
     annotations: Mapping[str, str], defaults: Mapping[Dimension, Default | None], policy: Policy
-) -> tuple[BareMeaning, Finding | None]:
-    """What a bare count requests: the namespace's annotation decides, else its default of memory, else the settings."""
+) -> tuple[bool, Literal["namespace", "settings"] | None, Finding | None]:
+    """Whether a bare count requests whole devices; who decides: the namespace by annotation or default, or the settings."""
     text, invalid = annotations.get(labels.BARE_DEVICES), None
     if text in {"whole", "share"}:
-        return BareMeaning(text == "whole", "namespace"), None
+        return text == "whole", "namespace", None
     if text is not None:
         message = f"the namespace's annotation {labels.BARE_DEVICES}: {text!r} was ignored: write whole or share"
         invalid = Finding(Reason.NAMESPACE_DEFAULT_INVALID, message, field=labels.BARE_DEVICES, value=text)
     if "memory" in defaults:
         memory = defaults["memory"]
-        return BareMeaning(memory is not None and memory.value == ALL, "namespace"), invalid
+        return memory is not None and memory.value == ALL, "namespace", invalid
     chosen = policy.settings.bare_devices
-    return BareMeaning(chosen == "whole", None if chosen is None else "settings"), invalid
+    return chosen == "whole", None if chosen is None else "settings", invalid
 
 
 def _namespace_defaults(
@@ -285,21 +267,3 @@ def defaults_for(
     defaults = {**source.defaults, **namespace} if namespace else source.defaults
     expressed = target.expressed & defaults.keys()
     return {name: default for name in DIMENSIONS if name in expressed and (default := defaults[name]) is not None}
-
-
-def defaults_of_whole(
-    defaults: Mapping[Dimension, Default], bare: BareMeaning, source: Vendor, *, home: bool
-) -> dict[Dimension, Default]:
-    """Return the defaults of a count alone that requests whole devices.
-
-    In the keys of a system that fills in memory by itself (`home`) the cores are written, too: all memory leaves them open.
-    """
-    applied: dict[Dimension, Default] = {}
-    if "devices" in defaults:
-        applied["devices"] = defaults["devices"]
-    memory = defaults.get("memory")
-    if memory is not None:
-        applied["memory"] = memory if memory.value == ALL else Default(ALL, bare.origin or "settings")
-        if home and "memory" in source.defaults and source.by_dimension["cores"]:
-            applied["cores"] = Default(ALL, applied["memory"].origin)
-    return applied

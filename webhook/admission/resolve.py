@@ -116,21 +116,15 @@ def _settle_each(keys: PodKeys, overrides: Overrides, policy: Policy, without: _
 def _fewer_defaults(
     results: Sequence[Settled | Unchanged], namespace: Mapping[Dimension, Default | None]
 ) -> Iterator[_Without]:
-    """Yield what to leave out: first of containers that write keys of the whole pod, then of all."""
+    """Yield what to leave out, more and more: first of containers that write keys of the whole pod, then of all."""
     settled = [result for result in results if isinstance(result, Settled)]
     writing = [container for container in settled if container.keys]
-    yield from _fewer_of(writing, namespace) if len(writing) < len(settled) else ()
-    yield from _fewer_of(settled, namespace)
-
-
-def _fewer_of(group: Sequence[Settled], namespace: Mapping[Dimension, Default | None]) -> Iterator[_Without]:
-    """Yield what some containers leave out, less and less of the namespace's defaults."""
-    defaults = {each.requested.position: _of_namespace(each, namespace) for each in group}
-    every = {dimension for dimensions in defaults.values() for dimension in dimensions}
-    for applied in fewer(dict.fromkeys(every)):
-        without = {position: dimensions - applied.keys() for position, dimensions in defaults.items()}
-        if any(without.values()):
-            yield without
+    for group in (writing, settled) if len(writing) < len(settled) else (settled,):
+        defaults = {each.requested.position: _of_namespace(each, namespace) for each in group}
+        for applied in fewer(dict.fromkeys(itertools.chain.from_iterable(defaults.values()))):
+            without = {position: dimensions - applied.keys() for position, dimensions in defaults.items()}
+            if any(without.values()):
+                yield without
 
 
 def _of_namespace(settled: Settled, namespace: Mapping[Dimension, Default | None]) -> set[Dimension]:
@@ -175,7 +169,9 @@ def _checked(results: Sequence[Settled | Unchanged], keys: PodKeys, overrides: O
     if _read_already(first, keys, overrides, policy):
         return first
     second = _second_pass(first, keys, overrides, policy)
-    return replace(first, second_pass=_differences(first, second))
+    both = zip(first.settled, second.settled, strict=True)
+    others = [again for one, again in both if not (one.target is again.requested.vendor is again.target)]
+    return replace(first, second_pass={again.requested.position: again for again in others})
 
 
 def _read_already(first: PodResult, keys: PodKeys, overrides: Overrides, policy: Policy) -> bool:
@@ -218,15 +214,6 @@ def _reads(target: Vendor, resources: Mapping[str, Number | None], policy: Polic
     return True
 
 
-def _differences(first: PodResult, second: PodResult) -> dict[int, Settled]:
-    """The containers that a second pass finds in another vendor's keys than the target's, or with another target."""
-    return {
-        again.requested.position: again
-        for before, again in zip(first.settled, second.settled, strict=True)
-        if again.requested.vendor is not before.target or again.target is not before.target
-    }
-
-
 def _second_pass(first: PodResult, keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
     """Read the result as the active vendors of its names will."""
     after = keys_after(first, keys)
@@ -245,25 +232,18 @@ def _second_pass(first: PodResult, keys: PodKeys, overrides: Overrides, policy: 
 
 def _check_same(first: PodResult, second: PodResult, after: PodKeys) -> None:
     """Check that a second pass finds the requests of the first, and writes them as they are."""
-    expected = {container.requested.position: container for container in first.settled}
+    written = {container.requested.position: container for container in first.settled}
     for again in second.settled:
-        before = expected.pop(again.requested.position, None)
+        before = written.pop(again.requested.position, None)
         # For an inactive target, what the active vendor reads may differ although it is written again unchanged.
         if before is None or {again.reading.request, again.request} != {before.request} or _rewrites(again, after):
-            raise again.requested.deny(Reason.READ_BACK_DIFFERS, _read_otherwise(before, again))
-    for lost in expected.values():
+            found, expected = again.reading.request, None if before is None else before.request
+            differs = ", and changed again" if found == expected else f" instead of {expected or 'nothing'}"
+            message = f"the resulting request would be read by {again.requested.vendor.name} as {found}{differs}"
+            raise again.requested.deny(Reason.READ_BACK_DIFFERS, message)
+    for lost in written.values():
         message = f"the resulting keys of {lost.target.name} would request nothing"
         raise lost.requested.deny(Reason.READ_BACK_DIFFERS, message)
-
-
-def _read_otherwise(before: Settled | None, again: Settled) -> str:
-    """What a second pass makes of a request."""
-    vendor, found = again.requested.vendor, again.reading.request
-    if before is None:
-        return f"the resulting request would be read as {found} instead of nothing"
-    by = "" if vendor is before.target else f" by {vendor.name}"
-    differs = f" instead of {before.request}" if before.request != found else ", and changed again"
-    return f"the resulting request would be read{by} as {found}{differs}"
 
 
 def _rewrites(container: Settled, keys: PodKeys) -> bool:
@@ -289,7 +269,8 @@ def _together(results: Sequence[Settled | Unchanged], keys: PodKeys, policy: Pol
         _check_several(settled, policy)
     if any([container.translated for container in settled]):
         _name_containers(settled, keys.regular)
-        _count_in_lists(settled)
+        if len(settled) > 1:
+            _count_in_lists(settled)
     return _merged(settled, left, keys)
 
 
@@ -371,16 +352,12 @@ def _single_device_lost(settled: list[Settled]) -> Iterator[Finding]:
     if target.claim is None:
         message = f"{on_one}, {target.name} may use several: request in one container if that matters"
         yield Finding(Reason.SINGLE_DEVICE_LOST, message)
-    elif target.claim.matching is None or not _fit_one_claim(together, source, target):
+        return
+    alike = (each for each in together if each.target is target and each.requested.vendor is source)
+    shares = [each for each in alike if each.request.devices == 1 and not each.request.whole]
+    if target.claim.matching is None or not len(shares) == len(together) <= MAX_REQUESTS:
         message = f"{on_one}, which these claims of {target.name} cannot: request in one container"
         raise together[0].requested.deny(Reason.NO_EQUIVALENT, message)
-
-
-def _fit_one_claim(together: Sequence[Settled], source: Vendor, target: Vendor) -> bool:
-    """Whether containers can be requests of one claim, for shares of one device."""
-    shares = [each for each in together if each.request.devices == 1 and not each.request.whole]
-    alike = [each for each in shares if each.target is target and each.requested.vendor is source]
-    return len(alike) == len(together) <= MAX_REQUESTS
 
 
 def _merge_pod_keys(
@@ -580,25 +557,17 @@ def _name_containers(settled: Iterable[Settled], regular: list[str]) -> None:
 
 def _count_in_lists(settled: Iterable[Settled]) -> None:
     """Count each container's devices in a list by position that another one has: 0 there means that it requests none."""
-    regular = [container for container in settled if not container.requested.keys.init]
-    entries = [(container.target.name, *entry) for container in regular for entry in _entries(container)]
-    lists = {(target, name): key for target, key, name in entries if key.listed}
-    for container in regular:
-        written = {(container.target.name, name) for _, name, _ in container.keys}
-        for target, name in [each for each in lists if each not in written]:
-            if target == container.target.name:
-                key = lists[target, name]
-                own = None if container.translated else container.requested.all_key_values.get(key.name)
-                container.keys.append((key, name, str(container.request.devices) if own is None else own.text))
-
-
-def _entries(container: Settled) -> Iterator[tuple[Key, str]]:
-    """Yield the keys that a container is to have, and those that it has and keeps."""
-    for key, name, _ in container.keys:
-        yield key, name
-    if not container.translated:
-        for entry in container.requested.all_key_values.values():
-            yield container.target.keys[entry.key_name], entry.key
+    regular = [(container.target, container) for container in settled if not container.requested.keys.init]
+    for target, group in grouped(regular):
+        kept = [{} if each.translated else each.requested.all_key_values for each in group]
+        lists = {name: key for each in group for key, name, _ in each.keys if key.listed}
+        own = (entry for entries in kept for entry in entries.values())
+        lists |= {entry.key: target.keys[entry.key_name] for entry in own if target.keys[entry.key_name].listed}
+        for container, entries in zip(group, kept, strict=True):
+            written = {name for _, name, _ in container.keys}
+            for name, key in [each for each in lists.items() if each[0] not in written]:
+                text = entries[key.name].text if key.name in entries else str(container.request.devices)
+                container.keys.append((key, name, text))
 
 
 def _number_in(text: str | None) -> Number | None:

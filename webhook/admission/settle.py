@@ -15,14 +15,10 @@ from webhook.admission.collect import ContainerRequest
 from webhook.admission.overrides import (
     DEFAULT_SCHEDULER,
     Overrides,
-    defaults_for,
-    defaults_of_whole,
-    device_for,
     override_source,
     target_of,
 )
 from webhook.admission.settled import (
-    NOT_FILLED,
     Intent,
     Settled,
     Unchanged,
@@ -31,7 +27,6 @@ from webhook.admission.settled import (
     is_served,
     isolates_part,
     isolation_denied,
-    isolation_lost,
     named_row,
     not_applied,
     spelled_in,
@@ -40,8 +35,7 @@ from webhook.admission.settled import (
 )
 from webhook.mapping.model.keys import Form, Key
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Claiming, Default, Vendor
-from webhook.mapping.reading import read
+from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.values import KeyValue, LeftAlone, Reading, fewer, form_of, step_between
 from webhook.mapping.writing import MAX_SELECTED, NoEquivalent, Written
 from webhook.reasons import Denied, Finding, Reason
@@ -55,7 +49,9 @@ def settle(
     source, target = container.vendor, target_of(container.vendor, overrides, policy)
     if target is not source:
         check_ordered(target, override_source(source, overrides, policy), policy)
-    target = target if target.claim is None else _of_partitions(container, target, target.claim, policy)
+    partitions = policy.vendors.get(target.claim.partitions or "") if target.claim is not None else None
+    if partitions is not None and named_row(container, partitions):
+        target = partitions
     intent = Intent(container, target, overrides, policy)
     unchanged = _unchanged(intent)
     if unchanged is not None:
@@ -74,12 +70,6 @@ def settle(
     if before:
         settled.findings[:0] = before
     return settled
-
-
-def _of_partitions(container: ContainerRequest, target: Vendor, claim: Claiming, policy: Policy) -> Vendor:
-    """The vendor of a target's partitions if the container's keys name one; else the target."""
-    partitions = policy.vendors.get(claim.partitions or "")
-    return target if partitions is None or not named_row(container, partitions) else partitions
 
 
 def _unchanged(intent: Intent) -> Unchanged | None:
@@ -102,7 +92,7 @@ def _unchanged(intent: Intent) -> Unchanged | None:
 def _left_to_others(intent: Intent, *, served: bool) -> Unchanged | None:
     """A container of whole devices, or of what the cluster does not serve, that another system may serve."""
     container, source = intent.container, intent.container.vendor
-    if intent.overrides.bare.whole and container.plain:
+    if intent.overrides.whole and container.plain:
         if override_source(source, intent.overrides, intent.policy) == "itself":
             why = f"whole devices of a plain device plugin: the settings name no system here for {source.name}"
             return _with_count(Unchanged(container, why, share=_is_share(intent)), intent.policy)
@@ -136,7 +126,7 @@ def _several_bindings(container: ContainerRequest) -> bool:
 def _left_several(intent: Intent) -> Unchanged:
     """Leave several sizes in one container (MIG slices) unchanged; deny other keys with several bindings."""
     container, source = intent.container, intent.container.vendor
-    if intent.by_settings and isolates_part(container, intent.policy):
+    if intent.by_settings and isolates_part(intent):
         raise isolation_denied(intent)
     _check_spellings(container)
     if container.other_spellings and intent.home and any(variable.rows for variable in source.variables.values()):
@@ -156,10 +146,7 @@ def _check_spellings(container: ContainerRequest) -> None:
 
 def _check_copy(container: ContainerRequest, copy: ContainerRequest, policy: Policy) -> None:
     """Check that a copy means the same."""
-    request, copied = (
-        read(each.vendor, each.key_values, NOT_FILLED, policy.largest_card, container.name).request
-        for each in (container, copy)
-    )
+    request, copied = (each.read(policy, {}).request for each in (container, copy))
     if request != copied:
         listed = f"{container.shown} and {copy.shown}"
         message = f"{listed}: the keys of {copy.vendor.name} copy those of {container.vendor.name}, but mean {copied}"
@@ -210,7 +197,7 @@ def _kept_elsewhere(intent: Intent) -> Finding | None:
 def _stays_as_sent(intent: Intent) -> bool:
     """Whether the target's keys are those that the container has."""
     try:
-        settled = _settled(intent, NOT_FILLED)
+        settled = _settled(intent, {})
     except Denied:
         return False
     return not (settled.translated or settled.resources or settled.keys or settled.claim)
@@ -227,7 +214,7 @@ def _left_unserved(intent: Intent) -> Unchanged:
     """Leave what another system of the cluster may serve: a form with `leave`, whole devices by a count alone."""
     container, source = intent.container, intent.container.vendor
     try:
-        settled = _settled(intent, NOT_FILLED)
+        settled = _settled(intent, {})
     except Denied as denial:
         if isinstance(denial, LeftAlone) and denial.finding.reason is not Reason.SIZE_UNKNOWN:
             return Unchanged(container, denial.finding.message, placed=True)
@@ -248,24 +235,18 @@ def _away(intent: Intent, namespace: _Namespace) -> Settled:
     try:
         settled = _with_most_defaults(intent, namespace)
     except Denied as denial:
-        if not isinstance(denial, LeftAlone) and _isolated_away(intent):
-            raise isolation_denied(intent) from None
-        raise
+        isolates = any(form.isolated for form in intent.target.forms)
+        if isinstance(denial, LeftAlone) or isolates or not (intent.by_settings and isolates_part(intent)):
+            raise
+        raise isolation_denied(intent) from None
     reading = settled.reading
     if reading.form.isolated and not (reading.request.whole or settled.form.isolated):
         if intent.by_settings:
             raise isolation_denied(intent, by_order=True)
-        settled.findings.append(isolation_lost(intent.container, intent.target))
+        shown, share = intent.container.every_shown, f"the share in the keys of {intent.target.name}"
+        message = f"{shown} was isolated by hardware; {share} is limited by software only"
+        settled.findings.append(Finding(Reason.ISOLATION_LOST, message, intent.container.name))
     return settled
-
-
-def _isolated_away(intent: Intent) -> bool:
-    """Whether the settings alone move a part that the hardware isolates to a vendor that isolates none."""
-    return (
-        intent.by_settings
-        and isolates_part(intent.container, intent.policy)
-        and not any(form.isolated for form in intent.target.forms)
-    )
 
 
 def _with_most_defaults(intent: Intent, namespace: _Namespace) -> Settled:
@@ -300,7 +281,7 @@ def _changed(intent: Intent, settled: Settled) -> str | None:
         return None
     alone = Intent(intent.container, intent.target, replace(intent.overrides, defaults={}), intent.policy)
     try:
-        request = _settled(alone, NOT_FILLED).request
+        request = _settled(alone, {}).request
     except Denied:
         return None
     for dimension in rounded:
@@ -312,33 +293,26 @@ def _changed(intent: Intent, settled: Settled) -> str | None:
 
 def _settled(intent: Intent, namespace: _Namespace) -> Settled:
     """Settle with all of these defaults of the namespace that can fill anything."""
-    container, source, target, policy = intent.container, intent.container.vendor, intent.target, intent.policy
-    defaults = defaults_for(source, target, namespace)
-    if intent.whole_by_count:
-        defaults = defaults_of_whole(defaults, intent.overrides.bare, source, home=intent.home)
-    others = _set_aside(namespace, defaults) if namespace else ()
+    container, target = intent.container, intent.target
+    defaults = intent.defaults(namespace)
+    omitted: dict[Dimension, str] = {}
+    for dimension, default in namespace.items():
+        if default is not None and defaults.get(dimension) is not default:
+            expressed = dimension in target.expressed
+            why = "a count alone requests whole devices here" if expressed else f"{target.name} has no key for it"
+            omitted[dimension] = why
     counted = _perhaps_counted(container, target)
-    default_count = defaults.pop("devices", None) if counted is not None else None
-    reading = read(source, container.key_values, defaults, policy.largest_card, container.name, home=intent.home)
+    known = {**defaults, **namespace}
+    if counted is not None and defaults.pop("devices", None) is not None:
+        omitted["devices"] = f"{counted} may already be the count"
+    reading = container.read(intent.policy, defaults, home=intent.home)
     settled = _kept(intent, reading) if intent.home else _translated(intent, reading)
-    device = device_for(target, intent.overrides.selected, policy)
-    settled.findings += hardly_meant(settled, device, intent)
+    settled.findings += hardly_meant(settled, intent)
     for dimension in reading.passed_over:
-        why = f"no key for it can be added to {container.shown}"
-        settled.findings.insert(0, not_applied(container, dimension, defaults[dimension], why))
-    if default_count is not None:
-        why = f"{counted} may already be the count"
-        settled.findings.insert(0, not_applied(container, "devices", default_count, why))
-    for dimension in others:
-        expressed = dimension in target.expressed
-        why = "a count alone requests whole devices here" if expressed else f"{target.name} has no key for it"
-        settled.findings.insert(0, not_applied(container, dimension, namespace[dimension], why))
+        omitted[dimension] = f"no key for it can be added to {container.shown}"
+    if omitted:
+        settled.findings[:0] = [not_applied(container, name, known[name], why) for name, why in omitted.items()]
     return settled
-
-
-def _set_aside(namespace: _Namespace, defaults: Mapping[Dimension, Default]) -> list[Dimension]:
-    """The dimensions of which the namespace's default is not among those that may fill anything."""
-    return [name for name, default in namespace.items() if default and defaults.get(name) is not default]
 
 
 def _perhaps_counted(container: ContainerRequest, target: Vendor) -> str | None:
@@ -471,7 +445,7 @@ def _written_for(intent: Intent, reading: Reading) -> tuple[Request, Written, tu
 def _stays_plain(intent: Intent, reading: Reading) -> bool:
     """Whether it is whole devices that a plain device plugin serves as well, by choice, and no order of the pod's own."""
     container = intent.container
-    meant = intent.overrides.bare.whole or "memory" in reading.specified
+    meant = intent.overrides.whole or "memory" in reading.specified
     return meant and not intent.chosen and reading.request.whole and container.plain
 
 

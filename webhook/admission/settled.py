@@ -4,20 +4,17 @@ A request that nothing serves, by the settings `target` and `served`, would neve
 hardware isolates becomes a share that software limits by order only.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Final
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 from webhook import labels
 from webhook.admission.collect import ContainerRequest
-from webhook.admission.overrides import Origin, Overrides, defaults_for, device_for, override_source
+from webhook.admission.overrides import Origin, Overrides, SelectedDevice, defaults_for, device_for, override_source
 from webhook.mapping.model.keys import Binding, Form, Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
-from webhook.mapping.reading import read
 from webhook.mapping.values import (
-    Defaults,
     KeyValue,
     Reading,
     bound_in,
@@ -27,10 +24,7 @@ from webhook.mapping.values import (
 )
 from webhook.mapping.writing import NoEquivalent, Written, write
 from webhook.reasons import Denied, Finding, Reason, deny
-from webhook.request import Dimension, Number, Request, Size, bytes_text
-
-NOT_FILLED: Final[Defaults] = {}
-"""The defaults where nothing is filled in."""
+from webhook.request import ALL, Dimension, Number, Request, Size, bytes_text
 
 
 class Intent(Struct, frozen=True):
@@ -59,7 +53,29 @@ class Intent(Struct, frozen=True):
     @property
     def whole_by_count(self) -> bool:
         """Whether it is a count alone that somebody has chosen to mean whole devices."""
-        return self.overrides.bare.whole and self.container.bare
+        return self.overrides.whole and self.container.bare
+
+    def defaults(self, namespace: Mapping[Dimension, Default | None]) -> dict[Dimension, Default]:
+        """Return the defaults that may fill what its keys leave open, with these of the namespace.
+
+        Of a count alone that requests whole devices all memory. At home in the keys of a system that fills in memory by itself
+        the cores are written, too: all memory leaves them open.
+        """
+        source = self.container.vendor
+        defaults = defaults_for(source, self.target, namespace)
+        if self.whole_by_count:
+            defaults.pop("cores", None)
+            memory = defaults.get("memory")
+            if memory is not None and memory.value != ALL:
+                memory = defaults["memory"] = Default(ALL, self.overrides.decided or "settings")
+            if memory is not None and self.home and "memory" in source.defaults and source.by_dimension["cores"]:
+                defaults["cores"] = Default(ALL, memory.origin)
+        return defaults
+
+    @property
+    def device(self) -> SelectedDevice | None:
+        """The selected device of which it will get a share, if its memory is known."""
+        return device_for(self.target, self.overrides.selected, self.policy) if self.overrides.selected else None
 
     @property
     def on_read_back(self) -> Mapping[Dimension, Default]:
@@ -90,7 +106,7 @@ class Intent(Struct, frozen=True):
             return request, write(target, request, defaults, largest, name, named=named), ()
         except NoEquivalent as error:
             failure = error
-        device = device_for(target, self.overrides.selected, self.policy)
+        device = self.device
         if device is None or device.memory is None:
             raise failure
         converted, selected = for_device_size(request, device.memory), f"{device.names} ({device.label})"
@@ -189,23 +205,16 @@ def check_ordered(target: Vendor, origin: Origin, policy: Policy) -> None:
     if origin not in {"pod", "namespace"}:
         return
     keys = [key for key in target.keys.values() if key.place == "resource"]
-    if not _is_plain_plugin(target, keys) and not policy.serves(
-        target, [name.text for key in keys for name in key.spellings]
-    ):
+    plain_plugin = target.place.scheduler is None and bool(keys) and all(key.plain for key in keys)
+    if not plain_plugin and not policy.serves(target, [name.text for key in keys for name in key.spellings]):
         message = f"the {origin}'s annotation {labels.TARGET} names {target.name}, which nothing here serves"
         message = f"{message}: {serving(target, policy)}"
         raise deny(Reason.NOT_SERVED, message, field=labels.TARGET, value=target.name)
 
 
-def _is_plain_plugin(vendor: Vendor, resources: Collection[Key]) -> bool:
-    """Whether a maker's device plugin is all that a vendor's resources take: no scheduler is written for it."""
-    return vendor.place.scheduler is None and bool(resources) and all(key.plain for key in resources)
-
-
 def unserved(container: ContainerRequest, policy: Policy) -> Denied:
     """Return the denial of keys that nothing in the cluster serves."""
-    keys = ", ".join(map(str, container.all_key_values.values()))
-    message = f"nothing here serves {keys}: {serving(container.vendor, policy)}"
+    message = f"nothing here serves {container.every_shown}: {serving(container.vendor, policy)}"
     return container.deny(Reason.NOT_SERVED, message)
 
 
@@ -220,16 +229,16 @@ def serving(source: Vendor, policy: Policy) -> str:
     )
 
 
-def isolates_part(container: ContainerRequest, policy: Policy) -> bool:
+def isolates_part(intent: Intent) -> bool:
     """Return whether the keys request a part of a device that the hardware isolates."""
-    form = form_of(container.vendor, container.key_values)
-    return form is not None and form.isolated and is_part(container, policy)
+    form = form_of(intent.container.vendor, intent.container.key_values)
+    return form is not None and form.isolated and is_part(intent.container, intent.policy)
 
 
 def is_part(container: ContainerRequest, policy: Policy) -> bool:
     """Return whether the keys request less than whole devices; also if they cannot be read."""
     try:
-        return not read(container.vendor, container.key_values, {}, policy.largest_card, container.name).request.whole
+        return not container.read(policy, {}).request.whole
     except Denied:
         return True
 
@@ -240,10 +249,3 @@ def isolation_denied(intent: Intent, *, by_order: bool = False) -> Denied:
     message = f"{container.every_shown} is isolated by hardware, which {target} cannot do"
     order = f"; or give the isolation up by the annotation {labels.TARGET}: {target}" if by_order else ""
     return container.deny(Reason.NOT_SERVED, f"{message}: {serving(container.vendor, intent.policy)}{order}")
-
-
-def isolation_lost(container: ContainerRequest, target: Vendor) -> Finding:
-    """Return the warning that a part loses its isolation, by order."""
-    keys = ", ".join(map(str, container.all_key_values.values()))
-    message = f"{keys} was isolated by hardware; the share in the keys of {target.name} is limited by software only"
-    return Finding(Reason.ISOLATION_LOST, message, container.name)

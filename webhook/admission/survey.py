@@ -6,6 +6,7 @@ Also this webhook's own labels and annotations without effect: misspelled, mispl
 import difflib
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from msgspec import Struct
@@ -32,7 +33,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import KnownPlace, Vendor
 from webhook.mapping.values import KeyValue
 from webhook.patch import Slot, slots
-from webhook.pod import Metadata, Pod, QuantityText, Resources
+from webhook.pod import Pod, QuantityText, Resources
 from webhook.reasons import Denied, Finding, Reason, ReasonKind, deny
 from webhook.request import ClaimTemplate, Number, canonical, exact_text
 
@@ -147,8 +148,8 @@ class _Search(Struct):
         """Search all places of a pod."""
         policy, metadata, all_slots = self.policy, pod.metadata, slots(pod)
         containers = tuple([self._container(slot) for slot in all_slots])
-        if self.claims and pod.spec.resource_claims:
-            containers = self._with_own_claims(pod, all_slots, containers)
+        if self.claims and pod.spec.resource_claims and (own := own_claims(pod, policy)):
+            containers = tuple(map(partial(self._with_own_claim, own), all_slots, containers))
         has_request = self.keys_left < MAX_KEYS or any([each.claimed is not None for each in containers])
         labels = self._read(metadata.labels, policy.labels)
         annotations = self._read(metadata.annotations, policy.annotations)
@@ -156,16 +157,11 @@ class _Search(Struct):
         has_request = has_request or bool(annotations)
         if has_request:
             _check_names(all_slots)
-        self._report(metadata)
+        places = _places(metadata.labels, metadata.annotations)
+        for report, (place, texts) in itertools.product((_misplaced, _misspelled), places):
+            self.findings += report(place, texts, policy)
         denial = self._denial() if self.findings else None
         return Survey(keys, all_slots, self.claims, has_request, tuple(self.findings), denial)
-
-    def _report(self, metadata: Metadata) -> None:
-        """Report labels and annotations that may be meant as keys."""
-        places = _places(metadata.labels, metadata.annotations)
-        for report in (_misplaced, _misspelled):
-            for place, texts in places:
-                self.findings += report(place, texts, self.policy)
 
     def _denial(self) -> Finding | None:
         """What denies the pod, all of it at once, taken out of the findings."""
@@ -206,22 +202,20 @@ class _Search(Struct):
         if claimed := claims_of(slot.container):
             self.claims[slot.path] = claimed
 
-    def _with_own_claims(
-        self, pod: Pod, all_slots: tuple[Slot, ...], containers: tuple[ContainerKeys, ...]
-    ) -> tuple[ContainerKeys, ...]:
-        """The containers with the keys of claims that this webhook wrote, which are taken out of `claims`."""
-        own = own_claims(pod, self.policy)
-        pairs = zip(all_slots, containers, strict=True) if own else ()
-        return tuple([self._with_own_claim(own, slot, each) for slot, each in pairs]) or containers
-
     def _with_own_claim(self, own: Mapping[str, OwnClaim], slot: Slot, container: ContainerKeys) -> ContainerKeys:
+        """A container with the keys of a claim that this webhook wrote, which is taken out of `claims`."""
         named = (claim for claim in reversed(slot.container.claims) if claim.name in own)
         ours = {claim.name: claim.request for claim in named if own[claim.name].has(claim)}
         claimed = self.claims.pop(slot.path, ())
         if others := tuple(name for name in claimed if name not in ours):
             self.claims[slot.path] = others
         first = next(filter(ours.__contains__, claimed), None)
-        return container if first is None else replace(container, claimed=_claimed(own[first], ours[first]))
+        if first is None:
+            return container
+        vendor, requests, template = own[first]
+        name = ours[first] if len(requests) > 1 else None
+        entries = requests[name or next(iter(requests))].entries
+        return replace(container, claimed=Claimed(vendor.name, entries, template, name))
 
     def _read(self, texts: Mapping[str, str] | None, names: Names) -> dict[str, str]:
         """The labels, annotations or node selector keys that any vendor reads."""
@@ -242,16 +236,6 @@ def _places(
     """The labels and the annotations, each with what they are, if there are any."""
     places: list[tuple[Place, Mapping[str, str]]] = [("label", labels)] if labels else []
     return [*places, ("annotation", annotations)] if annotations else places
-
-
-def _other_name(name: str, policy: Policy) -> bool:
-    """Whether a name may be the cluster's own name of a key."""
-    return any(names.fullmatch(name) for names in policy.other_names)
-
-
-def _claimed(own: OwnClaim, request: str | None) -> Claimed:
-    name = request if len(own.requests) > 1 else None
-    return Claimed(own.vendor.name, own.requests[name or next(iter(own.requests))].entries, own.template, name)
 
 
 def _check_names(all_slots: Iterable[Slot]) -> None:
@@ -351,7 +335,8 @@ def _resembling(key: str, beside: list[str], policy: Policy) -> _Told:
     """What to say of a name that is nearly a key, or looks like a device's."""
     near = policy.near_miss(key, beside)
     if near is None:
-        message = None if beside and _other_name(key, policy) else _like_a_device(key, policy)
+        other_name = beside and any(names.fullmatch(key) for names in policy.other_names)
+        message = None if other_name else _like_a_device(key, policy)
         return None if message is None else (Reason.UNKNOWN_KEY, message)
     if near.sure:
         inactive = near.meant in policy.inactive
@@ -413,8 +398,13 @@ def idle_counts(pod: Pod, keys: PodKeys, requesting: Collection[str], policy: Po
             if any(_means_more(vendor, vendor.keys[name], text, others) for vendor, name in owners):
                 continue
             if named.isdisjoint([vendor.name for vendor, _ in owners]):
-                amounts = itertools.chain.from_iterable(_amounts_of(vendor) for vendor, _ in owners)
-                add = " or ".join([*dict.fromkeys(amounts)][:MAX_SIMILAR])
+                sized = [
+                    vendor.keys[name]
+                    for vendor, _ in owners
+                    for name in (*vendor.by_dimension["memory"], *vendor.by_dimension["cores"])
+                ]
+                amounts = dict.fromkeys(amount.spellings[0].text for amount in sized if not amount.per_container)
+                add = " or ".join([*amounts][:MAX_SIMILAR])
                 message = f"{place} {key} counts devices and requests none: add {add}, or remove it"
                 yield Finding(Reason.KEY_IGNORED, message, None, f"{place} {key}")
 
@@ -424,12 +414,6 @@ def _means_more(vendor: Vendor, key: Key, text: str, others: Iterable[str]) -> b
     none = all(item.strip() == "0" for item in text.split(","))
     counted = key.dimensions == ("devices",) and (not none or key.written == "items")
     return not counted or any(map(vendor.owned.hint, others))
-
-
-def _amounts_of(vendor: Vendor) -> Iterator[str]:
-    """The names of a vendor's amounts, without those that vary with the container."""
-    keys = (vendor.keys[name] for name in (*vendor.by_dimension["memory"], *vendor.by_dimension["cores"]))
-    return (key.spellings[0].text for key in keys if not key.per_container)
 
 
 def _misplaced(place: Place, texts: Mapping[str, str], policy: Policy) -> Iterator[Finding]:

@@ -122,21 +122,11 @@ def _renamed(container: Container, field: str, policy: Policy) -> Container | No
     return _with_sides(container, *sides)
 
 
-def _with_limits_requested(container: Container, _: str, policy: Policy) -> Container:
-    limits, requests = _sides(container)
-    return _with_sides(
-        container,
-        limits,
-        requests | {key: limits[key] for key in requests.keys() & limits if policy.resources.owners(key)},
-    )
-
-
 _CORRECTED: Final[Mapping[Reason, Callable[[Container, str, Policy], Container | None]]] = {
     Reason.PRIVILEGED: lambda container, *_: _replace(container, security_context=None),
     Reason.GUARDED: _without_env,
     Reason.COLLISION: _without_env,
     Reason.NEAR_MISS: _renamed,
-    Reason.LIMIT_DIFFERS: _with_limits_requested,
 }
 """What a reason by itself suggests for the denied container."""
 

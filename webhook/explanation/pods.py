@@ -18,6 +18,7 @@ A pure function, and no part of any review. It returns data for JSON:
 Rows have labels, in the order of the output: ``keys``, ``means``, ``written`` …
 """
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -33,14 +34,12 @@ from webhook.admission.engine import Steps, decide
 from webhook.admission.overrides import (
     DEFAULT_SCHEDULER,
     Overrides,
-    defaults_for,
-    defaults_of_whole,
     override_source,
     overrides_of,
     target_of,
 )
 from webhook.admission.settle import settle
-from webhook.admission.settled import Settled, Unchanged
+from webhook.admission.settled import Intent, Settled, Unchanged
 from webhook.admission.survey import ContainerKeys
 from webhook.explanation.correction import correction
 from webhook.explanation.names import worth
@@ -49,7 +48,6 @@ from webhook.mapping.model.keys import Derived, Form, Key, KeyPlace
 from webhook.mapping.model.names import index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.reading import read
 from webhook.mapping.values import KeyValue, Reading
 from webhook.patch import Slot
 from webhook.pod import Pod
@@ -108,28 +106,18 @@ def _traced(steps: Steps, overrides: Overrides, policy: Policy) -> tuple[Contain
 
 
 def _alone(requested: ContainerRequest, overrides: Overrides, policy: Policy) -> ContainerTrace:
-    """The result for one container of a denied pod, regardless of the others."""
+    """The result for one container of a denied pod, regardless of the others; of a denied one its reading, if it has one."""
     try:
         settled = settle(requested, overrides, policy)
+        if isinstance(settled, Unchanged):
+            return ContainerTrace(requested, left=settled)
+        return ContainerTrace(requested, settled, reading=settled.reading)
     except Denied:
-        return ContainerTrace(requested, reading=_reading(requested, overrides, policy))
-    if isinstance(settled, Unchanged):
-        return ContainerTrace(requested, left=settled)
-    return ContainerTrace(requested, settled, reading=settled.reading)
-
-
-def _reading(requested: ContainerRequest, overrides: Overrides, policy: Policy) -> Reading | None:
-    """The meaning of keys that the target cannot express; None if they have none."""
-    vendor = requested.vendor
-    try:
-        target = target_of(vendor, overrides, policy)
-        defaults = defaults_for(vendor, target, overrides.defaults)
-        home = target is vendor
-        if overrides.bare.whole and requested.bare:
-            defaults = defaults_of_whole(defaults, overrides.bare, vendor, home=home)
-        return read(vendor, requested.key_values, defaults, policy.largest_card, requested.name, home=home)
-    except Denied:
-        return None
+        with contextlib.suppress(Denied):
+            intent = Intent(requested, target_of(requested.vendor, overrides, policy), overrides, policy)
+            reading = requested.read(policy, intent.defaults(overrides.defaults), home=intent.home)
+            return ContainerTrace(requested, reading=reading)
+        return ContainerTrace(requested)
 
 
 Explained: TypeAlias = dict[str, Any]
