@@ -306,7 +306,8 @@ def check_few_texts(pod: RawPod) -> None:
     """
     metadata, spec = pod.metadata, pod.spec
     maps = [metadata.get("labels", ABSENT), metadata.get("annotations", ABSENT), spec.node_selector]
-    maps += [each.resources for each in (*spec.containers, *(spec.init_containers or ()))]
+    containers = (*spec.containers, *(spec.init_containers or ()))
+    maps += [each.resources for each in containers if each.resources is not ABSENT]
     # An escaped backslash before a closing quote makes the count too low: at least half of the texts are counted.
     texts = sum([each.count(b'"') - each.count(b'\\"') for each in map(bytes, maps)]) // 2
     if texts > MAX_TEXTS:
