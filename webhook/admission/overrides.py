@@ -35,17 +35,11 @@ MAX_NAME: Final = 63
 
 
 class SelectedDevice(NamedTuple):
-    """The device, or several, that a pod selects by one label of nodes.
+    """The device, or several, that a pod selects by one label of nodes."""
 
-    Attributes:
-        label: the label's key.
-        names: the values of the label, for messages; several, if the pod accepts any of them.
-        memory: bytes of each of them; None if that is not known, or they differ.
-    """
-
-    label: str
-    names: str
-    memory: int | None
+    label: str  # the label's key
+    names: str  # the values of the label, for messages; several, if the pod accepts any of them
+    memory: int | None  # bytes of each of them; None if that is not known, or they differ
 
 
 def selected_devices(pod: Pod, policy: Policy) -> tuple[SelectedDevice, ...]:
@@ -112,29 +106,18 @@ Origin: TypeAlias = Literal["pod", "namespace", "mapping", "served", "settings",
 
 
 class Overrides(Struct, frozen=True):
-    """The overrides of one pod: annotations as text, and the devices that the pod selects.
+    """The overrides of one pod: annotations as text, and the devices that the pod selects."""
 
-    Attributes:
-        pod_target: the pod's annotation `vgpu-webhook.io/target`.
-        namespace_target: the namespace's.
-        defaults: the namespace's, from its annotations `vgpu-webhook.io/default-*`; None for no default of a dimension.
-        findings: warnings about invalid ones.
-        selected: the devices that the pod selects.
-        whole: a count of devices alone requests whole devices; otherwise a share of each, by the defaults.
-        decided: who decided that; None: nobody, a share is assumed.
-        scheduler: that the pod names; None for the default.
-        annotations: the pod's.
-    """
-
-    pod_target: str | None = None
-    namespace_target: str | None = None
+    pod_target: str | None = None  # the pod's annotation `vgpu-webhook.io/target`
+    namespace_target: str | None = None  # the namespace's
+    # the namespace's, from its annotations `vgpu-webhook.io/default-*`; None for no default of a dimension
     defaults: Mapping[Dimension, Default | None] = {}
-    findings: tuple[Finding, ...] = ()
-    selected: tuple[SelectedDevice, ...] = ()
-    whole: bool = False
-    decided: Literal["namespace", "settings"] | None = None
-    scheduler: str | None = None
-    annotations: Mapping[str, str] = {}
+    findings: tuple[Finding, ...] = ()  # warnings about what is invalid of these
+    selected: tuple[SelectedDevice, ...] = ()  # the devices that the pod selects
+    whole: bool = False  # a count of devices alone requests whole devices; otherwise a share of each, by the defaults
+    decided: Literal["namespace", "settings"] | None = None  # who decided that; None: nobody, a share is assumed
+    scheduler: str | None = None  # that the pod names; None for the default
+    annotations: Mapping[str, str] = {}  # the pod's
 
 
 def overrides_of(pod: Pod, context: Context, policy: Policy) -> Overrides:
