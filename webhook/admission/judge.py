@@ -67,7 +67,7 @@ def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decisi
     So is one that opts a pod with devices out, or changes its target.
     """
     # Neither a label of the update nor anything else in it may keep the keys from being judged.
-    chosen = next((field for field in _AT_CREATION if _differs(field, old, new)), None)
+    chosen = _first_changed(_AT_CREATION, old, new)
     old, new = what_counts(old, old, policy), what_counts(new, old, policy)
     newer, older = decide(new, context, policy), decide(old, context, policy)
     if chosen is not None and enforcement_of(old, context).mode is Mode.ENFORCE and older.vendors:
@@ -76,7 +76,7 @@ def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decisi
     changed = [*_stripped(newer), *_stripped(older)]
     if not (newer.allowed and older.allowed):  # nobody has looked at the marks, or not at all of them
         changed += _marks(old, new, context.user, policy)
-    field = next((field for field in changed if _differs(field, old, new)), None)
+    field = _first_changed(changed, old, new)
     return _owned(field, context.user) if field is not None else _late(newer, older, context.user, policy)
 
 
@@ -142,12 +142,14 @@ def what_counts(pod: Pod, stored: Pod, policy: Policy) -> Pod:
     return Pod(replace(names, labels=labels, annotations=annotations), spec)
 
 
-def _differs(field: str, before: Pod, after: Pod) -> bool:
-    """Whether an annotation or label (``metadata.labels[KEY]``) differs in two pods."""
-    what, _, key = field.removeprefix("metadata.").partition("[")
-    maps = [each.metadata.labels if what == "labels" else each.metadata.annotations for each in (before, after)]
-    one, other = ((each or {}).get(key[:-1]) for each in maps)
-    return one != other
+def _first_changed(fields: Iterable[str], before: Pod, after: Pod) -> str | None:
+    """The first of some annotations and labels (``metadata.labels[KEY]``) that differs in two pods."""
+    for field in fields:
+        what, _, key = field.removeprefix("metadata.").partition("[")
+        one, other = [(getattr(each.metadata, what) or {}).get(key[:-1]) for each in (before, after)]
+        if one != other:
+            return field
+    return None
 
 
 def _denied_late(denial: Finding, decision: Decision) -> Decision:

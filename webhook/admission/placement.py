@@ -81,7 +81,7 @@ def drop_references(plan: Plan) -> None:
     Runs before the guard, which would deny variables with ``valueFrom``.
     """
     keys = {each.source.config_maps for each in plan.allocations if each.source.config_maps != each.vendor.config_maps}
-    found = sorted(key for key in plan.annotations if key in keys)
+    found = sorted({*plan.annotations} & keys)
     if not found:
         return
     prefixes = tuple([f"{plan.annotations.pop(key)}-" for key in found])
