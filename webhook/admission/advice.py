@@ -194,11 +194,11 @@ def _expresses(intent: Intent, key_values: KeyValues, before: Reading) -> bool:
         reading = read(container.vendor, key_values, own, policy.largest_card, container.name)
         _, written, _ = intent.written(reading.request)
         keys, entries = written.reading.form.keys, written.keys.values() if target.inactive else ()
-        # The active owners of an inactive target's names fill in their own defaults.
+        # The active owners of an inactive target's names may not know all of them, and fill in their own defaults.
         owners = [owner.vendor for entry in entries for owner in policy.resources.owners(entry.key)]
         filled = {dimension for name in owners for dimension in policy.vendors[name].defaults}
         named = {dimension for entry in entries for dimension in keys[entry.key_name].dimensions}
-        return reading.filled.keys() <= before.filled.keys() and filled <= named
+        return reading.filled.keys() <= before.filled.keys() and filled <= named and len(owners) == len(entries)
     except (Denied, NoEquivalent):
         return False
 
