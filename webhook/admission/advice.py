@@ -35,7 +35,7 @@ from webhook.mapping.values import (
     number_for,
     sizes_meant,
 )
-from webhook.mapping.writing import NoEquivalent, write
+from webhook.mapping.writing import NoEquivalent, Written, write
 from webhook.reasons import Denied, Finding, Instead, Reason
 from webhook.request import (
     ALL,
@@ -88,12 +88,15 @@ def _of_bare_count(settled: Settled, size: str | None, intent: Intent) -> str:
             choices = [f"{spelled_in(container, keys[whole.key_name])}: {whole.text} for a whole device"]
     choices += [] if size is None else [f"{size} for another size"]
     choices[:1] = [f"set {choice}" for choice in choices[:1]]
-    # A count alone must be permitted where it means whole devices: many targets cannot express them.
-    left = container.plain and not intent.chosen
-    if not settled.translated or left or _expresses_whole(intent.target, intent.policy):
+    if not settled.translated or _permits_whole(intent):
         choices.append(f"{'or ' if choices else ''}annotate the namespace {labels.BARE_DEVICES}: whole")
     assumed = " (share is assumed)" if intent.overrides.decided is None else ""
     return f"{assumed}; {', '.join(choices)}" if choices else assumed
+
+
+def _permits_whole(intent: Intent) -> bool:
+    """Whether a count alone would be permitted if it meant whole devices: many targets cannot express them."""
+    return (intent.container.plain and not intent.chosen) or _expresses_whole(intent.target, intent.policy)
 
 
 def or_whole(plan: Plan, vendor: Vendor) -> str:
@@ -193,14 +196,18 @@ def _expresses(intent: Intent, key_values: KeyValues, before: Reading) -> bool:
     try:
         reading = read(container.vendor, key_values, own, policy.largest_card, container.name)
         _, written, _ = intent.written(reading.request)
-        keys, entries = written.reading.form.keys, written.keys.values() if target.inactive else ()
-        # The active owners of an inactive target's names may not know all of them, and fill in their own defaults.
-        owners = [owner.vendor for entry in entries for owner in policy.resources.owners(entry.key)]
-        filled = {dimension for name in owners for dimension in policy.vendors[name].defaults}
-        named = {dimension for entry in entries for dimension in keys[entry.key_name].dimensions}
-        return reading.filled.keys() <= before.filled.keys() and filled <= named and len(owners) == len(entries)
+        return reading.filled.keys() <= before.filled.keys() and (not target.inactive or _owned(written, policy))
     except (Denied, NoEquivalent):
         return False
+
+
+def _owned(written: Written, policy: Policy) -> bool:
+    """Whether the active owners of an inactive target's names know all of them, and fill in no defaults of their own."""
+    keys, entries = written.reading.form.keys, written.keys.values()
+    owners = [owner.vendor for entry in entries for owner in policy.resources.owners(entry.key)]
+    filled = {dimension for name in owners for dimension in policy.vendors[name].defaults}
+    named = {dimension for entry in entries for dimension in keys[entry.key_name].dimensions}
+    return filled <= named and len(owners) == len(entries)
 
 
 def _size_to_write(intent: Intent, request: Request) -> str | None:

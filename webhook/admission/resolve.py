@@ -353,11 +353,16 @@ def _single_device_lost(settled: list[Settled]) -> Iterator[Finding]:
         message = f"{on_one}, {target.name} may use several: request in one container if that matters"
         yield Finding(Reason.SINGLE_DEVICE_LOST, message)
         return
-    alike = (each for each in together if each.target is target and each.requested.vendor is source)
-    shares = [each for each in alike if each.request.devices == 1 and not each.request.whole]
-    if target.claim.matching is None or not len(shares) == len(together) <= MAX_REQUESTS:
+    if target.claim.matching is None or not _fit_one_claim(together, source, target):
         message = f"{on_one}, which these claims of {target.name} cannot: request in one container"
         raise together[0].requested.deny(Reason.NO_EQUIVALENT, message)
+
+
+def _fit_one_claim(together: Sequence[Settled], source: Vendor, target: Vendor) -> bool:
+    """Whether containers can be requests of one claim, for shares of one device."""
+    shares = [each for each in together if each.request.devices == 1 and not each.request.whole]
+    alike = [each for each in shares if each.target is target and each.requested.vendor is source]
+    return len(alike) == len(together) <= MAX_REQUESTS
 
 
 def _merge_pod_keys(

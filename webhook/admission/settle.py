@@ -235,8 +235,7 @@ def _away(intent: Intent, namespace: _Namespace) -> Settled:
     try:
         settled = _with_most_defaults(intent, namespace)
     except Denied as denial:
-        isolates = any(form.isolated for form in intent.target.forms)
-        if isinstance(denial, LeftAlone) or isolates or not (intent.by_settings and isolates_part(intent)):
+        if isinstance(denial, LeftAlone) or not _isolated_away(intent):
             raise
         raise isolation_denied(intent) from None
     reading = settled.reading
@@ -247,6 +246,12 @@ def _away(intent: Intent, namespace: _Namespace) -> Settled:
         message = f"{shown} was isolated by hardware; {share} is limited by software only"
         settled.findings.append(Finding(Reason.ISOLATION_LOST, message, intent.container.name))
     return settled
+
+
+def _isolated_away(intent: Intent) -> bool:
+    """Whether the settings alone move a part that the hardware isolates to a vendor that isolates none."""
+    isolates = any(form.isolated for form in intent.target.forms)
+    return not isolates and intent.by_settings and isolates_part(intent)
 
 
 def _with_most_defaults(intent: Intent, namespace: _Namespace) -> Settled:

@@ -4,7 +4,7 @@ A request that nothing serves, by the settings `target` and `served`, would neve
 hardware isolates becomes a share that software limits by order only.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
@@ -205,11 +205,17 @@ def check_ordered(target: Vendor, origin: Origin, policy: Policy) -> None:
     if origin not in {"pod", "namespace"}:
         return
     keys = [key for key in target.keys.values() if key.place == "resource"]
-    plain_plugin = target.place.scheduler is None and bool(keys) and all(key.plain for key in keys)
-    if not plain_plugin and not policy.serves(target, [name.text for key in keys for name in key.spellings]):
+    if not _is_plain_plugin(target, keys) and not policy.serves(
+        target, [name.text for key in keys for name in key.spellings]
+    ):
         message = f"the {origin}'s annotation {labels.TARGET} names {target.name}, which nothing here serves"
         message = f"{message}: {serving(target, policy)}"
         raise deny(Reason.NOT_SERVED, message, field=labels.TARGET, value=target.name)
+
+
+def _is_plain_plugin(vendor: Vendor, resources: Collection[Key]) -> bool:
+    """Whether a maker's device plugin is all that a vendor's resources take: no scheduler is written for it."""
+    return vendor.place.scheduler is None and bool(resources) and all(key.plain for key in resources)
 
 
 def unserved(container: ContainerRequest, policy: Policy) -> Denied:

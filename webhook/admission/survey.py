@@ -154,7 +154,7 @@ class _Search(Struct):
         labels = self._read(metadata.labels, policy.labels)
         annotations = self._read(metadata.annotations, policy.annotations)
         keys = PodKeys(containers, labels, annotations, self._read(pod.spec.node_selector, policy.node_selector))
-        has_request = has_request or bool(annotations)
+        has_request |= bool(annotations)
         if has_request:
             _check_names(all_slots)
         places = _places(metadata.labels, metadata.annotations)
@@ -210,12 +210,7 @@ class _Search(Struct):
         if others := tuple(name for name in claimed if name not in ours):
             self.claims[slot.path] = others
         first = next(filter(ours.__contains__, claimed), None)
-        if first is None:
-            return container
-        vendor, requests, template = own[first]
-        name = ours[first] if len(requests) > 1 else None
-        entries = requests[name or next(iter(requests))].entries
-        return replace(container, claimed=Claimed(vendor.name, entries, template, name))
+        return container if first is None else replace(container, claimed=_claimed(own[first], ours[first]))
 
     def _read(self, texts: Mapping[str, str] | None, names: Names) -> dict[str, str]:
         """The labels, annotations or node selector keys that any vendor reads."""
@@ -236,6 +231,11 @@ def _places(
     """The labels and the annotations, each with what they are, if there are any."""
     places: list[tuple[Place, Mapping[str, str]]] = [("label", labels)] if labels else []
     return [*places, ("annotation", annotations)] if annotations else places
+
+
+def _claimed(own: OwnClaim, request: str | None) -> Claimed:
+    name = request if len(own.requests) > 1 else None
+    return Claimed(own.vendor.name, own.requests[name or next(iter(own.requests))].entries, own.template, name)
 
 
 def _check_names(all_slots: Iterable[Slot]) -> None:
