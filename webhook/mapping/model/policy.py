@@ -22,10 +22,10 @@ from webhook.mapping.settings import Settings
 from webhook.mapping.strict import Amount
 from webhook.request import MIB, Size, bytes_text
 
-MAX_BYTES: Final = 3 * MIB // 2
-"""Bytes of all results together. A replica that has answered 16 connections has 76 MiB, and is to stay below 80.
+MAX_BYTES: Final = MIB
+"""Bytes of all results together. A replica that has answered 16 connections has 78 MiB, and is to stay below 80.
 
-Results for a hundred and fifty ordinary templates or more fit: of templates that request alike there is one result.
+Results for a hundred ordinary templates or more fit: of templates that request alike there is one result.
 """
 
 ENTRY: Final = 108

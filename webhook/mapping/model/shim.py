@@ -417,7 +417,9 @@ class Shim(Strict):
         values: dict[str, str] = {}
         for variable in self.variables:
             if variable.uses.isdisjoint(missing):
-                for index in range(min(request.devices or 0, MAX_INDEXED) if variable.indexed else 1):
+                if not variable.indexed:
+                    values[variable.name] = variable.template.format_map(amounts)
+                for index in range(min(request.devices or 0, MAX_INDEXED) if variable.indexed else 0):
                     amounts["index"] = str(index)
                     values[variable.name.format_map(amounts)] = variable.template.format_map(amounts)
         return values
