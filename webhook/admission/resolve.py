@@ -562,8 +562,9 @@ def _name_containers(settled: Iterable[Settled], regular: list[str]) -> None:
 
 def _count_in_lists(settled: Iterable[Settled]) -> None:
     """Count each container's devices in a list by position that another one has: 0 there means that it requests none."""
-    regular = [(container.target, container) for container in settled if not container.requested.keys.init]
-    for target, group in grouped(regular):
+    regular = [container for container in settled if not container.requested.keys.init]
+    for target in {container.target.name: container.target for container in regular}.values():
+        group = [container for container in regular if container.target is target]
         kept = [{} if each.translated else each.requested.all_key_values for each in group]
         lists = {name: key for each in group for key, name, _ in each.keys if key.listed}
         own = (entry for entries in kept for entry in entries.values())
