@@ -570,10 +570,16 @@ def _count_in_lists(settled: Iterable[Settled]) -> None:
         own = (entry for entries in kept for entry in entries.values())
         lists |= {entry.key: target.keys[entry.key_name] for entry in own if target.keys[entry.key_name].listed}
         for container, entries in zip(group, kept, strict=True):
-            written = {name for _, name, _ in container.keys}
-            for name, key in [each for each in lists.items() if each[0] not in written]:
-                text = entries[key.name].text if key.name in entries else str(container.request.devices)
-                container.keys.append((key, name, text))
+            _count_in(lists, container, entries)
+
+
+def _count_in(lists: Mapping[str, Key], container: Settled, own: Mapping[str, KeyValue]) -> None:
+    """Count a container's devices in the lists that it does not write yet; one of its own keeps its text."""
+    written = {name for _, name, _ in container.keys}
+    for name, key in lists.items():
+        if name not in written:
+            text = own[key.name].text if key.name in own else str(container.request.devices)
+            container.keys.append((key, name, text))
 
 
 def _number_in(text: str | None) -> Number | None:
