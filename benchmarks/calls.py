@@ -16,8 +16,8 @@ _PACKAGES: Final = "site-packages"
 """Of an interpreter without a virtual environment they are inside the standard library."""
 
 
-def count_calls(work: Callable[[], object]) -> int:
-    """Return how many calls some work makes, of functions in Python and in C; a resumed generator counts as a call.
+def count_calls(work: Callable[[], object], *, built_in: bool = True) -> int:
+    """Return how many calls some work makes, of functions in Python and, if asked for, in C; a resumed generator is a call.
 
     Calls to and within Python code of the standard library are left out, for they differ between versions of Python.
     """
@@ -26,7 +26,7 @@ def count_calls(work: Callable[[], object]) -> int:
     def profile(frame: FrameType, event: str, _argument: Any) -> None:
         nonlocal count
         if event == "c_call":
-            count += not _standard(frame.f_code)
+            count += built_in and not _standard(frame.f_code)
         elif event == "call":
             count += frame.f_code.co_name not in INLINED and not _standard(frame.f_code)
 
