@@ -59,10 +59,6 @@ TRANSLATED: Final = (
 )
 """From resources, to resources, and between a total of bytes and MiB of each device."""
 
-MOST_AT_HOME: Final = 3.2
-MOST_TRANSLATED: Final = 5.0
-"""CPU of a pod that was never seen, in times that of the empty handler."""
-
 OF_TRACE: Final = ("Jobs of the trace, HAMi", "Jobs of the trace, Aliyun to nvidia")
 
 
@@ -108,13 +104,13 @@ def different(*, large: bool = False) -> Stream:
     if large:
         # Far from those of small pods: the amounts are what these pods are remembered by.
         return Stream(f"all different, {LARGE // 1000} KB", never_seen(AT_HOME, LARGE, 4_000_000), 2.8, large=True)
-    return Stream("all different", never_seen(AT_HOME), MOST_AT_HOME, below_peer=True)
+    return Stream("all different", never_seen(AT_HOME), below_peer=True)
 
 
 def translated(pair: Pair) -> Stream:
     """Return the same for pods in the keys of another vendor than that of their nodes."""
     name = f"all different, {pair.source} to {pair.target}"
-    return Stream(name, never_seen(pair), MOST_TRANSLATED, below_peer=True, peers=never_seen(AT_HOME))
+    return Stream(name, never_seen(pair), below_peer=True, peers=never_seen(AT_HOME))
 
 
 def never_seen(pair: Pair, size: int = SMALL, first: int = 0) -> Iterator[bytes]:
