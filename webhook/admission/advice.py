@@ -1,9 +1,7 @@
-"""What to write instead: told with a denial, or a warning about a default, once that is certain.
+"""What to write instead: told with a denial, or a warning, once that is certain.
 
 Whatever is advised has been tried: the target can express it. Of single numbers tells `mapping.values`.
 
-Also what is hardly meant: more than a device or node has, which settings may deny, or hardly any memory, or memory of 0. A
-count of devices is one of different devices of one node, except where a vendor counts parts: these may lie on one.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,8 +14,7 @@ from msgspec.structs import replace
 from webhook import labels
 from webhook.admission.collect import ContainerRequest
 from webhook.admission.decision import Plan
-from webhook.admission.overrides import Overrides, SelectedDevice, defaults_for, overrides_of
-from webhook.admission.settled import Intent, Settled, serving, spelled_in, with_twin
+from webhook.admission.intent import Intent, Overrides, defaults_for, overrides_of, serving
 from webhook.admission.survey import PodKeys, changed
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
@@ -61,34 +58,34 @@ _AMOUNTS: Final[Mapping[Dimension, Memory]] = {"cores": Percent(50), "memory": S
 """What stands for any amount, where a key for one is tried."""
 
 
-def filled_in(intent: Intent, settled: Settled, dimension: Dimension, how: str) -> Finding:
+def filled_in(intent: Intent, reading: Reading, dimension: Dimension, how: str) -> Finding:
     """Return the warning about a default that applies, with what to write instead."""
-    default, missing = settled.reading.filled[dimension], "device count" if dimension == "devices" else dimension
+    default, missing = reading.filled[dimension], "device count" if dimension == "devices" else dimension
     message = f"no {missing} requested: {default.value} by the {default.origin}'s default{how}"
-    return Finding(Reason.DEFAULT_FILLED, f"{message}{_remedies(settled, dimension, intent)}", intent.container.name)
+    return Finding(Reason.DEFAULT_FILLED, f"{message}{_remedies(intent, reading, dimension)}", intent.container.name)
 
 
-def _remedies(settled: Settled, dimension: Dimension, intent: Intent) -> str:
+def _remedies(intent: Intent, reading: Reading, dimension: Dimension) -> str:
     """What to write instead of a default."""
-    container, default = intent.container, settled.reading.filled[dimension]
-    keys = (settled.reading.form.keys[name] for name in container.vendor.by_dimension[dimension])
-    size = next((spelled_in(container, key) for key in keys if _may_have(container, key, default)), None)
+    container, default = intent.container, reading.filled[dimension]
+    keys = (reading.form.keys[name] for name in container.vendor.by_dimension[dimension])
+    size = next((container.spelled(key) for key in keys if _may_have(container, key, default)), None)
     if dimension == "memory" and container.bare and not intent.overrides.whole:
-        return _of_bare_count(settled, size, intent)
+        return _of_bare_count(intent, reading, size)
     return "" if size is None else f"; set {size} to change it"
 
 
-def _of_bare_count(settled: Settled, size: str | None, intent: Intent) -> str:
+def _of_bare_count(intent: Intent, reading: Reading, size: str | None) -> str:
     """What to write instead of a default of memory; what a bare count most probably means, whole devices, comes first."""
-    container, keys = intent.container, settled.reading.form.keys
+    container, keys = intent.container, reading.form.keys
     choices = []
-    if not settled.translated:
+    if intent.home:
         whole = next(keys_for(container.vendor, keys, "memory", Default(ALL, "mapping"), 1), None)
         if whole is not None:
-            choices = [f"{spelled_in(container, keys[whole.key_name])}: {whole.text} for a whole device"]
+            choices = [f"{container.spelled(keys[whole.key_name])}: {whole.text} for a whole device"]
     choices += [] if size is None else [f"{size} for another size"]
     choices[:1] = [f"set {choice}" for choice in choices[:1]]
-    if not settled.translated or _permits_whole(intent):
+    if intent.home or _permits_whole(intent):
         choices.append(f"{'or ' if choices else ''}annotate the namespace {labels.BARE_DEVICES}: whole")
     assumed = " (share is assumed)" if intent.overrides.decided is None else ""
     return f"{assumed}; {', '.join(choices)}" if choices else assumed
@@ -125,7 +122,7 @@ def _plain_name(vendor: Vendor, overrides: Overrides, policy: Policy) -> str | N
 def _may_have(container: ContainerRequest, key: Key, default: Default) -> bool:
     """Whether the vendor reads a key beside those of the container, with about the number of a default, if it reads these."""
     vendor, present, number = container.vendor, container.key_values, number_for(key, default.value, 1) or 1
-    entry = KeyValue(key.name, spelled_in(container, key), exact_text(number), number)
+    entry = KeyValue(key.name, container.spelled(key), exact_text(number), number)
     return not _reads(vendor, present) or _reads(vendor, {**present, key.name: entry})
 
 
@@ -168,7 +165,7 @@ def _other_keys(intent: Intent, reading: Reading) -> tuple[str | None, Instead]:
                     return found, instead
         for other in others if not present else ():
             if _expresses(intent, {**container.key_values, other.key_name: other}, reading):
-                return f"add {spelled_in(container, vendor.keys[other.key_name])}", ()
+                return f"add {container.spelled(vendor.keys[other.key_name])}", ()
     return None, ()
 
 
@@ -180,12 +177,12 @@ def _without(
     rest = {name: other for name, other in container.key_values.items() if other is not entry}
     own = any(keys[name].place != "borrowed" for name in rest)  # else it requests in others' keys
     if own and _expresses(intent, rest, reading):
-        names = with_twin(keys[entry.key_name], entry, container.name)
+        names = container.with_twin(keys[entry.key_name], entry)
         twins = [name for name in names if name == entry.key or name in intent.overrides.annotations]
         return f"leave {' and '.join(twins)} out", (tuple((name, None) for name in twins),)
     for other in others:
         if _expresses(intent, {**rest, other.key_name: other}, reading):
-            return f"write {spelled_in(container, keys[other.key_name])} instead of {entry.key}", ()
+            return f"write {container.spelled(keys[other.key_name])} instead of {entry.key}", ()
     return None, ()
 
 
@@ -306,43 +303,8 @@ def _keys_with(keys: PodKeys, container: str | None, choice: Mapping[str, Number
     return PodKeys(tuple(containers), labels, annotations, keys.node_selector)
 
 
-def hardly_meant(settled: Settled, intent: Intent) -> list[Finding]:
-    """Report what of a request is hardly meant."""
-    container, target, request, policy = settled.requested, settled.target, settled.reading.request, intent.policy
-    found = (
-        _report_small(settled, intent),
-        report_devices(container, target, request.devices or 1, policy),
-        _report_memory(settled, intent),
-        _report_zero(container, request) if container.zero else None,
-    )
-    return [finding for finding in found if finding is not None]
-
-
-USUAL_NODE: Final = 16
-"""The devices of the largest usual nodes: the cloud machines and servers with the most have 16."""
-
-
-def report_devices(container: ContainerRequest, target: Vendor, devices: int, policy: Policy) -> Finding | None:
-    """Report a count that no node can have; for parts, that each remains a device of its own."""
-    source = container.vendor
-    if source.counts_parts and devices > 1 and any([variable.rows for variable in source.variables.values()]):
-        counted = " and ".join(str(entry) for entry in container.key_values.values())
-        each = f"{counted} is {devices} devices, not one larger one"
-        message = f"{each}, and most programs use one: for more memory write a larger slice"
-        return Finding(Reason.IMPROBABLE, message, container.name)
-    largest = policy.settings.largest_node
-    if target.counts_parts or devices <= (largest or USUAL_NODE):
-        return None
-    message = f"{container.shown}: {devices} devices are {devices} physical GPUs of one node; "
-    other = _other_unit(container)
-    if largest is not None:
-        raise container.deny(Reason.TOO_LARGE, f"{message}the largest has {largest}{other}")
-    message += f"hardly any has more than {USUAL_NODE}{other}; the setting `largestNode` says how many yours have"
-    return Finding(Reason.IMPROBABLE, message, container.name)
-
-
-def _other_unit(container: ContainerRequest) -> str:
-    """What a count may have been meant as: memory, or shares of one device."""
+def other_unit(container: ContainerRequest) -> str:
+    """Return what a count may have been meant as: memory, or shares of one device."""
     keys = container.vendor.keys
     if any(keys[name].sized for name in container.key_values):
         return ""
@@ -352,28 +314,15 @@ def _other_unit(container: ContainerRequest) -> str:
     return "" if named is None else f": if memory was meant, write {named}"
 
 
-def _report_zero(container: ContainerRequest, request: Request) -> Finding | None:
-    """Report memory of 0, which counts as not written, where the container then gets all of it."""
-    zeros = (container.zero.get(name) for name in container.vendor.by_dimension["memory"])
-    entry = next(filter(None, zeros), None)
-    if entry is None or request.memory not in {ALL, UNLIMITED}:
-        return None
-    message = f"{entry} counts as not written, so the container gets all memory of its devices: write how much it needs"
-    return Finding(Reason.KEY_IGNORED, message, container.name, entry.key, entry.text)
-
-
-def _report_small(settled: Settled, intent: Intent) -> Finding | None:
-    """Report a size that hardly anything can run in: its number was probably meant in another unit."""
-    container, reading, policy = settled.requested, settled.reading, intent.policy
-    memory = reading.request.memory
-    if "memory" not in reading.specified or not isinstance(memory, Size) or memory.bytes >= policy.smallest_memory:
-        return None
+def too_small(reading: Reading, intent: Intent, memory: Size) -> Finding | None:
+    """Return the warning about a size that hardly anything can run in: its number was probably meant in another unit."""
+    container = intent.container
     sized = _sized_by(container, reading)
     if sized is None:
         return None
     key, entry, unit = sized
     meant, advice = entry.number * GIB, f"the key counts {counted_in(unit)}"
-    number, most = ceil_to(Fraction(meant) / unit, 1), _most(intent, intent.device)[0]
+    number, (most, _) = ceil_to(Fraction(meant) / unit, 1), intent.most
     key_values = {**container.key_values, key.name: replace(entry, text=exact_text(number), number=number)}
     if meant <= most and _expresses(intent, key_values, reading):
         advice = f"write {exact_text(number)} for {number_text(entry.number)} GiB"
@@ -388,13 +337,9 @@ def _sized_by(container: ContainerRequest, reading: Reading) -> tuple[Key, KeyVa
     return next(((key, entry, key.unit) for key, entry in keys if key.unit is not None), None)
 
 
-def _report_memory(settled: Settled, intent: Intent) -> Finding | None:
-    """Report more memory per device than the selected one, as its system counts, the largest one, or any that is sold has."""
-    container, reading, device = settled.requested, settled.reading, intent.device
-    memory = reading.request.memory if device is None else settled.request.memory
-    most, named = _most(intent, device)
-    if not isinstance(memory, Size) or memory.bytes <= most:
-        return None
+def too_large(reading: Reading, intent: Intent, memory: Size) -> Finding:
+    """Return the warning about more memory per device than any that is sold has; deny more than a known one has."""
+    container, (most, named) = intent.container, intent.most
     has = f"{f'{named} has' if named else 'none that is sold has more than'} {bytes_text(most)}"
     message = f"memory {memory} per device: {has}"
     sized = _sized_by(container, reading) if memory == reading.request.memory else None
@@ -406,12 +351,3 @@ def _report_memory(settled: Settled, intent: Intent) -> Finding | None:
     if named:
         raise container.deny(Reason.TOO_LARGE, message)
     return Finding(Reason.IMPROBABLE, message, container.name)
-
-
-def _most(intent: Intent, device: SelectedDevice | None) -> tuple[int, str]:
-    """The bytes of the device of which it may get a share, and its name; empty if only what is sold is known."""
-    policy, family = intent.policy, intent.target.family
-    if device is not None and device.memory is not None:
-        return device.memory, f"{device.names} ({device.label})"
-    largest = policy.largest_devices.get(family)
-    return (policy.largest_sold[family], "") if largest is None else (largest, "the largest device")

@@ -46,7 +46,7 @@ from webhook.request import (
 from webhook.text import shorten
 
 if TYPE_CHECKING:  # which reads the claims of a pod
-    from webhook.admission.settled import Settled
+    from webhook.admission.settle import Settled
 
 MAX_CLAIM: Final = 63
 """The most characters of a claim's name in a pod, a DNS label."""

@@ -201,6 +201,21 @@ class ContainerRequest(msgspec.Struct):
         """Return what its keys mean, filled in with defaults; `home`: the request stays in these keys."""
         return read(self.vendor, self.key_values, defaults, policy.largest_card, self.name, home=home)
 
+    def spelled(self, key: Key) -> str:
+        """Return the name of a key as it has it, or with the variables of its other keys."""
+        present = self.all_key_values.get(key.name)
+        if present is not None:
+            return present.key
+        return key.spelled({"container": self.name, **bound_in(self.all_key_values)})
+
+    def with_twin(self, key: Key, entry: KeyValue) -> list[str]:
+        """Return the name that a key is written under for it, and its twin's."""
+        if key.twin is None:
+            return [entry.key]
+        binding = {**dict(entry.binding), "container": self.name}
+        names = (key.spellings[0].render(binding), key.twin.render(binding))
+        return [name for name in names if name is not None]
+
     def deny(self, reason: Reason, message: str, entry: KeyValue | None = None, instead: Instead = ()) -> Denied:
         """Return a denial about this container."""
         return deny(

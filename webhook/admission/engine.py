@@ -26,10 +26,10 @@ from webhook.admission.decision import (
 )
 from webhook.admission.eligibility import PLAIN, Mode, beyond, crowded, enforcement_of, exceeded, overfull, skip_reason
 from webhook.admission.guard import guard_pod, hide_devices, show_devices
-from webhook.admission.overrides import overrides_of
+from webhook.admission.intent import overrides_of
 from webhook.admission.placement import drop_references, place_pod, report_belongings, report_hints
 from webhook.admission.resolve import PodResult, resolve
-from webhook.admission.settled import Settled
+from webhook.admission.settle import Settled
 from webhook.admission.shim import inject_shim, keep_environment
 from webhook.admission.survey import NOTHING_FOUND, Survey, all_at_once, idle_counts, survey, unread_keys
 from webhook.mapping.model.policy import Policy

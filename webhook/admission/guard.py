@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from webhook.admission.advice import or_whole
 from webhook.admission.claims import counts
 from webhook.admission.decision import Allocation, Plan, status_in
-from webhook.admission.overrides import Overrides, sized_request, target_of
+from webhook.admission.intent import Overrides, sized_request, target_of
 from webhook.labels import GUARD
 from webhook.mapping.model.guard import KEPT_PLACES, Guard, GuardPlace, ValueSource
 from webhook.mapping.model.keys import Key

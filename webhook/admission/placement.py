@@ -15,7 +15,7 @@ import msgspec
 
 from webhook.admission.advice import or_whole
 from webhook.admission.decision import Allocation, Plan
-from webhook.admission.overrides import DEFAULT_SCHEDULER
+from webhook.admission.intent import DEFAULT_SCHEDULER
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import PlacedIn, Placing, Vendor, system_names
 from webhook.patch import Slot

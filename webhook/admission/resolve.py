@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from webhook.admission.advice import advised
 from webhook.admission.collect import collect, grouped
-from webhook.admission.overrides import Overrides, target_of
-from webhook.admission.settle import settle
-from webhook.admission.settled import Settled, Unchanged, not_applied
+from webhook.admission.intent import Overrides, target_of
+from webhook.admission.settle import Settled, Unchanged, not_applied, settle
 from webhook.admission.survey import Claimed, PodKeys, changed
 from webhook.mapping.model.keys import Form, Key
 from webhook.mapping.model.policy import Policy

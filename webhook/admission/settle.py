@@ -7,31 +7,25 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from webhook import labels
-from webhook.admission.advice import filled_in, hardly_meant, not_expressed, report_devices
+from webhook.admission.advice import filled_in, not_expressed, other_unit, too_large, too_small
 from webhook.admission.collect import ContainerRequest
-from webhook.admission.overrides import (
+from webhook.admission.intent import (
     DEFAULT_SCHEDULER,
-    Overrides,
-    override_source,
-    target_of,
-)
-from webhook.admission.settled import (
     Intent,
-    Settled,
-    Unchanged,
+    Overrides,
     check_ordered,
     is_part,
     is_served,
     isolates_part,
     isolation_denied,
     named_row,
-    not_applied,
-    spelled_in,
+    override_source,
+    target_of,
     unserved,
-    with_twin,
 )
 from webhook.mapping.model.keys import Form, Key
 from webhook.mapping.model.policy import Policy
@@ -39,7 +33,44 @@ from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.values import KeyValue, LeftAlone, Reading, fewer, form_of, step_between
 from webhook.mapping.writing import MAX_SELECTED, NoEquivalent, Written
 from webhook.reasons import Denied, Finding, Reason
-from webhook.request import UNLIMITED, Dimension, Memory, Number, Request, exact_text
+from webhook.request import ALL, UNLIMITED, Dimension, Memory, Number, Request, Size, exact_text
+
+USUAL_NODE: Final = 16
+"""The devices of the largest usual nodes: the cloud machines and servers with the most have 16."""
+
+
+class Settled(Struct):
+    """The settled request of one container."""
+
+    requested: ContainerRequest  # the container and its keys
+    target: Vendor  # the vendor that it is written for
+    request: Request  # its allocation, as the target's keys express it
+    form: Form  # the target's form that the keys take
+    reading: Reading  # the meaning of the source's keys, before anything is rounded or dropped for the target
+    resources: dict[str, Number | None] = {}  # resource names to write with their number, or None to remove
+    claim: dict[str, KeyValue] = {}  # the keys of its claim, of a target that has claims; otherwise empty
+    keys: list[tuple[Key, str, str]] = []  # target keys in labels and annotations: (key, name, text)
+    dropped: list[str] = []  # annotations of the source that carried the request
+    findings: list[Finding] = []  # warnings for the user
+    translated: bool = False  # it is written in another vendor's keys
+
+
+class Unchanged(Struct, frozen=True):
+    """A requesting container that is left unchanged: no defaults, no translation, no placement, no shim."""
+
+    requested: ContainerRequest  # the container and its keys
+    why: str  # a sentence, for explanations only
+    # its keys select their own scheduler, so that the pod cannot be moved to another vendor's scheduler
+    placed: bool = False
+    finding: Finding | None = None  # the warning for the user, if there is one
+    share: bool = False  # it requests less than whole devices, which the guard keeps as it does others' shares
+
+
+def not_applied(container: ContainerRequest, dimension: Dimension, default: Default | None, why: str) -> Finding:
+    """Return the warning that a default was not applied."""
+    named = default.named(dimension) if default is not None else f"the namespace's default-{dimension}: 0"
+    field = f"{labels.DEFAULT_PREFIX}{dimension}"
+    return Finding(Reason.DEFAULT_NOT_APPLIED, f"{named} was not applied: {why}", container.name, field)
 
 
 def settle(
@@ -110,7 +141,7 @@ def _with_count(unchanged: Unchanged, policy: Policy) -> Unchanged:
         return unchanged
     keys, entries = container.vendor.keys, container.key_values.values()
     count = next((entry.number for entry in entries if keys[entry.key_name].dimensions == ("devices",)), 0)
-    found = report_devices(container, container.vendor, int(count), policy)
+    found = _too_many(container, container.vendor, int(count), policy)
     return unchanged if found is None or unchanged.finding is not None else replace(unchanged, finding=found)
 
 
@@ -312,12 +343,56 @@ def _settled(intent: Intent, namespace: _Namespace) -> Settled:
         omitted["devices"] = f"{counted} may already be the count"
     reading = container.read(intent.policy, defaults, home=intent.home)
     settled = _kept(intent, reading) if intent.home else _translated(intent, reading)
-    settled.findings += hardly_meant(settled, intent)
+    settled.findings += filter(None, _hardly_meant(settled, intent))
     for dimension in reading.passed_over:
         omitted[dimension] = f"no key for it can be added to {container.shown}"
     if omitted:
         settled.findings[:0] = [not_applied(container, name, known[name], why) for name, why in omitted.items()]
     return settled
+
+
+def _hardly_meant(settled: Settled, intent: Intent) -> Iterator[Finding | None]:
+    """Yield warnings about hardly any memory, and about more than a device or node has, which settings may deny."""
+    container, reading, policy = settled.requested, settled.reading, intent.policy
+    request = reading.request
+    memory = request.memory
+    if isinstance(memory, Size) and memory.bytes < policy.smallest_memory and "memory" in reading.specified:
+        yield too_small(reading, intent, memory)
+    yield _too_many(container, settled.target, request.devices or 1, policy)
+    memory = memory if intent.device is None else settled.request.memory  # as the system of that device counts it
+    if isinstance(memory, Size) and memory.bytes > intent.most[0]:
+        yield too_large(reading, intent, memory)
+    if container.zero and request.memory in {ALL, UNLIMITED}:
+        yield _zero_memory(container)
+
+
+def _too_many(container: ContainerRequest, target: Vendor, devices: int, policy: Policy) -> Finding | None:
+    """The warning about a count that no node can have; for parts, which may lie on one device, that each remains its own."""
+    source = container.vendor
+    if source.counts_parts and devices > 1 and any([variable.rows for variable in source.variables.values()]):
+        counted = " and ".join(str(entry) for entry in container.key_values.values())
+        each = f"{counted} is {devices} devices, not one larger one"
+        message = f"{each}, and most programs use one: for more memory write a larger slice"
+        return Finding(Reason.IMPROBABLE, message, container.name)
+    largest = policy.settings.largest_node
+    if target.counts_parts or devices <= (largest or USUAL_NODE):
+        return None
+    message = f"{container.shown}: {devices} devices are {devices} physical GPUs of one node; "
+    other = other_unit(container)
+    if largest is not None:
+        raise container.deny(Reason.TOO_LARGE, f"{message}the largest has {largest}{other}")
+    message += f"hardly any has more than {USUAL_NODE}{other}; the setting `largestNode` says how many yours have"
+    return Finding(Reason.IMPROBABLE, message, container.name)
+
+
+def _zero_memory(container: ContainerRequest) -> Finding | None:
+    """The warning about memory of 0, which counts as not written, where the container then gets all of it."""
+    zeros = (container.zero.get(name) for name in container.vendor.by_dimension["memory"])
+    entry = next(filter(None, zeros), None)
+    if entry is None:
+        return None
+    message = f"{entry} counts as not written, so the container gets all memory of its devices: write how much it needs"
+    return Finding(Reason.KEY_IGNORED, message, container.name, entry.key, entry.text)
 
 
 def _perhaps_counted(container: ContainerRequest, target: Vendor) -> str | None:
@@ -370,13 +445,13 @@ def _fill_in(intent: Intent, settled: Settled, key: Key, number: Number) -> None
         how, step, value, amount = "", None, default.value, getattr(settled.request, dimension)
         if not isinstance(value, int) and amount != value:
             how, step = f", rounded up to {amount}", step_between(dimension, value, amount)
-        finding = filled_in(intent, settled, dimension, how)
+        finding = filled_in(intent, settled.reading, dimension, how)
         settled.findings.append(replace(finding, field=name, value=exact_text(number), step=step))
 
 
 def _write_key(settled: Settled, key: Key, number: Number) -> str:
     """Write a key in the spelling that the container uses; return its name."""
-    name = spelled_in(settled.requested, key)
+    name = settled.requested.spelled(key)
     if "{" in name:
         message = f"{name} is required, and the other keys do not determine it: write it"
         raise settled.requested.deny(Reason.UNSUPPORTED_BY_VENDOR, message)
@@ -403,7 +478,7 @@ def _translated(intent: Intent, reading: Reading) -> Settled:
     for dimension in reading.filled if not intent.whole_by_count else ():
         own = (str(entry) for name, entry in written.keys.items() if dimension in form.keys[name].dimensions)
         how = f", written as {entries}" if (entries := ", ".join(own)) else ""
-        settled.findings.append(filled_in(intent, settled, dimension, how))
+        settled.findings.append(filled_in(intent, reading, dimension, how))
     _report_rounding(settled, request)
     _remove_source(settled)
     _add_target(intent, settled, written)
@@ -480,7 +555,10 @@ def _remove_source(settled: Settled) -> None:
             if key.place in {"resource", "borrowed"}:
                 settled.resources[entry.key] = None
             elif key.place == "annotation":
-                settled.dropped += [entry.key, *(with_twin(key, entry, name) if key.twin is not None else ())]
+                settled.dropped += [
+                    entry.key,
+                    *(settled.requested.with_twin(key, entry) if key.twin is not None else ()),
+                ]
             # Of a ceiling its request says the rest, if it is there.
             alone = key.ceiling is not None and key.ceiling.of not in container.key_values
             if alone or _is_lost(key, container.vendor.forms):
@@ -509,7 +587,7 @@ def _add_target(intent: Intent, settled: Settled, written: Written) -> None:
         if key.place == "claim":
             settled.claim[key.name] = entry
         elif key.place != "resource":
-            settled.keys += [(key, name, entry.text) for name in with_twin(key, entry, container.name)]
+            settled.keys += [(key, name, entry.text) for name in container.with_twin(key, entry)]
         elif intent.policy.resources.owners(entry.key):
             settled.resources[entry.key] = entry.number
         else:

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from webhook import labels
 from webhook.admission.decision import ENFORCE_LABEL, Allocation, Plan
-from webhook.admission.overrides import selected_architectures, sized_request
+from webhook.admission.intent import selected_architectures, sized_request
 from webhook.admission.resolve import PodResult
-from webhook.admission.settled import Settled
+from webhook.admission.settle import Settled
 from webhook.mapping.model.shim import (
     ARCH_LABEL,
     KEPT_LIBRARY_PATH,

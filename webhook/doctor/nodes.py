@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from webhook.admission.overrides import DEFAULT_SCHEDULER, Overrides, override_source, target_of
+from webhook.admission.intent import DEFAULT_SCHEDULER, Overrides, override_source, target_of
 from webhook.cluster.client import Object, StatusError, each_at, found_at, list_objects, object_pages
 from webhook.doctor import Level, Result, UnansweredError, counted, error, listed, ok, warning
 from webhook.doctor.reading import ClusterReader, Item, T, moment, read_or, reads, remembered, tried

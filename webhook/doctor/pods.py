@@ -8,8 +8,7 @@ import msgspec
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.decision import CHOICES
 from webhook.admission.eligibility import Mode, enforcement_of
-from webhook.admission.overrides import Overrides, overrides_of, target_of
-from webhook.admission.settled import check_ordered
+from webhook.admission.intent import Overrides, check_ordered, overrides_of, target_of
 from webhook.admission.survey import unread_keys
 from webhook.cluster.client import LIST_SECONDS, ApiError, Object, read_as
 from webhook.cluster.registration.names import carries_name, matched_names_of

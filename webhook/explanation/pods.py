@@ -31,15 +31,15 @@ from webhook.admission.collect import ContainerRequest, collect
 from webhook.admission.decision import Allocation, Context, Decision, Plan
 from webhook.admission.eligibility import enforcement_of, skip_reason
 from webhook.admission.engine import Steps, decide
-from webhook.admission.overrides import (
+from webhook.admission.intent import (
     DEFAULT_SCHEDULER,
+    Intent,
     Overrides,
     override_source,
     overrides_of,
     target_of,
 )
-from webhook.admission.settle import settle
-from webhook.admission.settled import Intent, Settled, Unchanged
+from webhook.admission.settle import Settled, Unchanged, settle
 from webhook.admission.survey import ContainerKeys
 from webhook.explanation.correction import correction
 from webhook.explanation.names import worth

@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from webhook.admission.overrides import Overrides, target_of
+from webhook.admission.intent import Overrides, target_of
 from webhook.cli.files import yaml_text
 from webhook.cli.options import PolicyCommand, PolicyOptions, output_option, policy_options, vendor_names
 from webhook.cli.policy_source import sourced_policy, vendor_called
