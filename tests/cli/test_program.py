@@ -89,6 +89,7 @@ NEVER = ["aiohttp", "cryptography", "kubernetes", "prometheus_client", "structlo
     [
         (["--help"], ["pydantic", "yaml", "msgspec", "jsonpatch", "webhook.admission", "webhook.mapping"]),
         (["check", "--help"], ["msgspec", "jsonpatch", "webhook.admission", "webhook.mapping"]),
+        (["playground", "--help"], ["msgspec", "jsonpatch", "webhook.admission", "webhook.mapping"]),
         (["vendors"], ["jsonpatch"]),
         (["mutate", "-f", "-"], ["webhook.server", "certs", "certs.store", "webhook.explanation"]),
         pytest.param(["explain", "-f", "-"], ["webhook.server", "certs", "certs.store"], marks=pytest.mark.long),

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from benchmarks.calls import count_calls
 from webhook.cli import main
-from webhook.cli.commands.playground import MAX_OBJECTS, MAX_TEXT, PageState, Playground
 from webhook.cli.options import PolicyOptions
+from webhook.cli.pages import MAX_OBJECTS, MAX_TEXT, PageState, Playground
 from webhook.cli.policy_source import sourced_policy
 
 ROOT = Path(__file__).parents[2]

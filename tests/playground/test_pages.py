@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from tests.waiting import PATIENCE, until
 from webhook.cli import main
-from webhook.cli.commands.playground import FOLDER, PATH, Pages, PageState, Playground
+from webhook.cli.pages import FOLDER, PATH, Pages, PageState, Playground
 from webhook.cli.policy_source import SourcedPolicy
 from webhook.mapping.load import load_policy
 from webhook.server.http import Connections, Endpoint, dispatcher, listening

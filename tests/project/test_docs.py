@@ -498,7 +498,7 @@ def test_log_events_are_those_of_the_server() -> None:
 
 def test_statuses_are_those_of_the_server() -> None:
     """The table of statuses has each status that a server or the playground answers with, and no other."""
-    paths = [*(ROOT / "webhook/server").glob("*.py"), ROOT / "webhook/cli/commands/playground.py"]
+    paths = [*(ROOT / "webhook/server").glob("*.py"), ROOT / "webhook/cli/pages.py"]
     source = "".join(path.read_text() for path in paths)
     answered = {HTTPStatus[name].value for name in re.findall(r"HTTPStatus\.([A-Z_]+)", source)}
     listed = {int(code) for code in re.findall(r"^\| (\d{3}) \|", TEXTS["docs/reference.md"], re.MULTILINE)}
