@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from webhook.mapping.document import FieldPath, MappingError, parse
 from webhook.mapping.settings import Settings
@@ -20,8 +22,7 @@ Parts: TypeAlias = tuple[tuple[FieldPath, FieldPath], ...]
 _PARTS: Final = re.compile(r"(?:\\.|[^.\\])+")
 
 
-@dataclass(frozen=True, slots=True)
-class PodPath:
+class PodPath(Struct, frozen=True):
     """Where a kind contains pods, and of what a controller assembles them."""
 
     at: Pattern  # path of the pod template, or of the mapping with the fields of a pod spec
@@ -49,8 +50,7 @@ class PodPath:
         return [(path, text) for path, text in found if isinstance(text, str)]
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(Struct, frozen=True):
     """How a controller counts devices of a template: resource names by patterns, or a number `at` a path beside it."""
 
     by: str
@@ -58,8 +58,7 @@ class Counted:
     at: Pattern
 
 
-@dataclass(frozen=True, slots=True)
-class KnownKind:
+class KnownKind(Struct, frozen=True):
     """What is known of a kind."""
 
     source: str  # the repository, and the file in it, with the paths; empty for a kind of the settings
@@ -279,8 +278,7 @@ def _metadata(data: Any, value: dict[str, Any], shape: PodPath) -> dict[str, Any
     return metadata
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(Struct, frozen=True):
     """A pod in an object as it is written there."""
 
     path: FieldPath  # its path in the object

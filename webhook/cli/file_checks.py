@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias
 
+from msgspec import structs
+
 from webhook.admission.survey import unread_keys
 from webhook.cli.files import Manifest, ManifestError, bodies_of, read_manifests, read_stream
 from webhook.cli.policy_source import WithDocuments, kind_of, policy_of_values
@@ -107,14 +109,14 @@ def _embedded(obj: KubeObject, text: str, kind: DocumentKind, key: str, value: o
     try:
         documents = parse(value, source)
     except MappingError as error:
-        raise MappingError([replace(each, line=moved(each.line)) for each in error.problems]) from None
+        raise MappingError([structs.replace(each, line=moved(each.line)) for each in error.problems]) from None
     if not documents and kind == "settings":
         documents = [Document(source, {}, {})]
     if len(documents) != 1:
         raise _invalid(obj, path, f"{len(documents)} documents: a ConfigMap contains exactly one")
     (document,) = documents
     return FoundDocument(
-        kind, replace(document, lines={place: moved(inner) for place, inner in document.lines.items()})
+        kind, structs.replace(document, lines={place: moved(inner) for place, inner in document.lines.items()})
     )
 
 

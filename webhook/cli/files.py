@@ -15,12 +15,12 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import click
 import yaml
+from msgspec.structs import replace
 from yaml import events
 
 from webhook.cli.terminal import Failure
@@ -43,8 +43,7 @@ class ManifestError(Exception):
         super().__init__(str(problem))
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest(Document):
+class Manifest(Document, frozen=True):
     """One document of a file, as JSON data, with warnings of what was read in another way than its author may expect."""
 
     warnings: tuple[Problem, ...] = ()

@@ -9,7 +9,6 @@ import json
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from http import HTTPStatus
 from importlib import resources
 from typing import Any, Final, TypeAlias
@@ -17,6 +16,7 @@ from typing import Any, Final, TypeAlias
 import click
 import msgspec
 from aiohttp import hdrs, web
+from msgspec.structs import replace
 
 from webhook import labels
 from webhook.cli.files import difference, read_stream, yaml_stream, yaml_text

@@ -12,13 +12,14 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from webhook.cli.files import Manifest, ManifestError, read_manifests
 from webhook.cli.options import PolicyOptions, in_cluster
@@ -37,8 +38,7 @@ DEFAULT: Final = "default (no target, whole devices)"
 _OTHERS: Final = "; yours: --values FILE, --context NAME"
 
 
-@dataclass(frozen=True, slots=True)
-class SourcedPolicy:
+class SourcedPolicy(Struct, frozen=True):
     """A policy, where it comes from (as the end of a sentence), its documents beside the built-in ones, and warnings."""
 
     title: str

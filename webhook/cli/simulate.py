@@ -6,7 +6,7 @@ And explains it.
 import copy
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -49,8 +49,7 @@ if TYPE_CHECKING:
 DEFAULT_NAMESPACE: Final = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
+class _Options(msgspec.Struct, frozen=True):
     """What holds for all documents; see `simulate`."""
 
     policy: Policy
@@ -64,8 +63,7 @@ class _Options:
         return self.namespaces.get(name) or Namespace(name, {self.policy.settings.opt_in_label: "enabled"})
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedPod:
+class SimulatedPod(msgspec.Struct, frozen=True):
     """A pod as a controller would create it, with its path in the object (empty for that itself) and its decision."""
 
     path: str
@@ -82,8 +80,7 @@ class Message(NamedTuple):
     at: FileLine = FileLine()
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedObject:
+class SimulatedObject(msgspec.Struct, frozen=True):
     """The result for one object: before and after (None: denied), what is reported, and the objects that its pods need."""
 
     title: str
@@ -101,14 +98,13 @@ class SimulatedObject:
         return tuple(each.text for each in self.messages if each.level is level)
 
 
-@dataclass(slots=True)
-class Simulated:
+class Simulated(msgspec.Struct):
     """The result for all documents; Namespaces are left out, also when `single` counts the documents, denied ones too."""
 
-    objects: list[SimulatedObject] = field(default_factory=list)
-    documents: list[dict[str, Any]] = field(default_factory=list)
+    objects: list[SimulatedObject] = []
+    documents: list[dict[str, Any]] = []
     single: bool = True
-    errors: list[Problem] = field(default_factory=list)
+    errors: list[Problem] = []
     manifests: Sequence[Manifest] = ()
 
     @property
@@ -380,7 +376,7 @@ def _with_zeros(place: PodPlace) -> tuple[PodPlace, list[FieldPath]]:
         for part in path[:-1]:
             value = value[part]
         value[path[-1]] = "0"
-    return replace(place, pod=pod), zeros
+    return msgspec.structs.replace(place, pod=pod), zeros
 
 
 def _operations(place: PodPlace, patch: Iterable[Operation]) -> tuple[list[Operation], tuple[str, ...]]:

@@ -91,11 +91,11 @@ def heading(text: str, color: str | None = None, indent: int = 0) -> str:
     return "".join(f"{' ' * indent}{click.style(line, bold=True, fg=color)}\n" for line in lines)
 
 
-_TO_PASTE: Final = re.compile(
+_TO_PASTE: Final = (
     r"\b(?:kubectl|helm|vgpu-webhook) [a-z]+(?: (?!\()[^\s;]*[^\s;:,])*(?= |$|[;:,])|`[^`\n]+`"
     r"|[\w./-]+: \{[^{}\n]*\}|[\w-]+(?:\.[\w-]+)+/[\w.{}-]+: [\w'\"-]+(?![\w./-])"
 )
-"""Commands, what stands in backticks, maps of YAML, and keys with their values."""
+"""Commands, what stands in backticks, maps of YAML, and keys with their values; compiled where a text is wrapped."""
 
 _NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 
@@ -107,7 +107,7 @@ def wrapped(text: str, indent: int, further: int = 2) -> list[str]:
 
 def prose(text: str, first: str = "", rest: str = "", width: int = WIDTH) -> list[str]:
     """Wrap a text between words; what can be pasted stays in one line."""
-    whole = _TO_PASTE.sub(lambda found: found[0].replace(" ", _NO_BREAK), shown(text))
+    whole = re.sub(_TO_PASTE, lambda found: found[0].replace(" ", _NO_BREAK), shown(text))
     lines = textwrap.wrap(
         whole, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
     )
@@ -193,7 +193,7 @@ class CommandReport:
     lines: Sequence[ReportLine]
 
 
-_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML: Final = "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 """What XML 1.0 forbids, also as a reference (its production 2, ``Char``)."""
 
 
@@ -220,7 +220,7 @@ def _junit(report: CommandReport) -> str:
 
 
 def _xml(text: str) -> str:
-    return _NOT_XML.sub("\ufffd", text)
+    return re.sub(_NOT_XML, "\ufffd", text)
 
 
 def _github(report: CommandReport) -> str:

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
 
 from webhook.cli.files import Manifest, ManifestError
 from webhook.mapping.document import FieldPath, path_text
@@ -28,8 +29,7 @@ from webhook.workloads import (
 _TEMPLATE: Final = PodPath((), template=True)
 
 
-@dataclass(frozen=True, slots=True)
-class KubeObject:
+class KubeObject(Struct, frozen=True):
     """One object of a manifest: the document itself, or an item of a list, whose kind may come from that of the list."""
 
     manifest: Manifest
@@ -55,8 +55,7 @@ class KubeObject:
         return f"{self.kind.lower()}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class PodPlace:
+class PodPlace(Struct, frozen=True):
     """A pod, a pod template, or what a controller makes a pod of, in an object.
 
     Attributes:

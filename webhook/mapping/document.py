@@ -16,10 +16,10 @@ import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import yaml
+from msgspec import Struct
 from yaml import events
 
 from webhook.text import without_middle
@@ -29,8 +29,7 @@ T = TypeVar("T")
 FieldPath = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One mistake in a document."""
 
     message: str
@@ -72,11 +71,10 @@ class MappingError(Exception):
         super().__init__("\n".join(map(str, self.problems)))
 
 
-@dataclass(frozen=True, slots=True)
-class Problems:
+class Problems(Struct, frozen=True):
     """Collects the problems of a part of a document: compilation continues after each, so that all are reported at once."""
 
-    found: list[Problem] = field(default_factory=list)
+    found: list[Problem] = []
     path: FieldPath = ()
     source: str = ""
 
@@ -179,8 +177,7 @@ _AMBIGUOUS: Final = {
 _WHOLE: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """One document of a YAML text, with the line of every key and list element by its path; ``()`` is the document."""
 
     source: str

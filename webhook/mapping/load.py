@@ -9,12 +9,14 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from webhook.mapping.document import Document, MappingError, Problem, Problems, bug, parse, problems_of
 from webhook.mapping.model.compiling import compile_vendor
@@ -39,8 +41,7 @@ from webhook.request import Number, Size, exact_text
 _FORM: Final = 2  # the length of the path of a form
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """A document without problems of its own, its data merged with the one that it extends, and its vendor."""
 
     document: Document

@@ -9,12 +9,12 @@ groups or flags: whole names are matched, and case matters. The CEL of the API s
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, Final, Self
 
 import re2  # type: ignore[import-untyped]
+from msgspec import Struct
 
 from webhook.request import (
     ALL,
@@ -161,8 +161,7 @@ _SPAN: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Numbers from `low` to `high` (None: unbounded), all or in steps of `step` from `low`."""
 
     low: Number
@@ -199,8 +198,7 @@ class Span:
         return span if self.step in {None, 1} else f"{span} by {number_text(self.step or 1)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(Struct, frozen=True):
     """A set of numbers: the union of spans."""
 
     spans: tuple[Span, ...]
@@ -323,8 +321,7 @@ def literal(text: str) -> str:
     return escaped
 
 
-@dataclass(frozen=True)
-class NameSet:
+class NameSet(Struct, frozen=True, dict=True):
     """A set of names, some of them with ``*`` or as expressions; test membership with ``name in names``."""
 
     exact: frozenset[str] = frozenset()

@@ -9,12 +9,14 @@ document replaces the built-in one; with a new name it must not use the same res
 
 import copy
 import json
+import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -96,8 +98,7 @@ DeviceAmount: TypeAlias = Amount | Annotated[list[Amount], Field(min_length=1, m
 """What one device contains: an amount, or [least, most] of observed ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(Struct, frozen=True):
     """Validates what is written as of one type, and parses it; pydantic calls it."""
 
     written: Any
@@ -225,6 +226,9 @@ def one_of(*names: str) -> Any:
         return model
 
     return model_validator(mode="after")(check)
+
+
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # else the metadata of every package is searched for some
 
 
 class Strict(BaseModel):

@@ -11,11 +11,12 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from webhook.labels import INJECT, MAPPING, SETTINGS_NAME, STATUS, TARGET
 from webhook.mapping.model.policy import Policy
@@ -32,8 +33,7 @@ MAX_TEXT: Final = 100_000
 _LETTER: Final = re.compile(r"[A-Za-z0-9]")
 
 
-@dataclass(frozen=True)
-class MatchedNames:
+class MatchedNames(Struct, frozen=True, dict=True):
     """The names that let a pod through; ``*`` matches anything. Made only by `names_set`, so no prefix covers another name.
 
     Prefixes are of resource names, and one whose only slash is at its end is a whole domain; names are those of resources

@@ -8,11 +8,11 @@ knows the request, ensures that.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
 from typing import Annotated, Final, Literal, TypeAlias
 
+from msgspec import Struct
 from pydantic import Field
 
 from webhook.mapping.document import Problems, parse
@@ -180,8 +180,7 @@ _SPELLINGS: Final[Mapping[GuardPlace, tuple[re.Pattern[str], str, str]]] = {
 """What names may look like, what they are called in messages, and a hint."""
 
 
-@dataclass(frozen=True, slots=True)
-class Guards:
+class Guards(Struct, frozen=True):
     """The rules of a vendor, made by `compile_guards` only: the first that catches a key decides, so exceptions come first.
 
     `marks` are texts of which undecoded JSON contains one if it has a guarded mount: parts of paths, or an escape, which may

@@ -8,10 +8,10 @@ import itertools
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
+from msgspec import Struct
 from pydantic import Field
 
 from webhook.mapping.document import Problems
@@ -120,12 +120,20 @@ class Variable(Strict):
 
 
 Variables: TypeAlias = Mapping[str, Variable]
-_NONE: Final = Variable()
-_CONTAINER: Final = Variable(values=_CONTAINER_NAME)
 
 
-@dataclass(frozen=True)
-class Template:
+def of_pattern(pattern: str | None) -> Variable:
+    """Return a variable that is in no document; without validation, for that needs a schema, which takes time to build."""
+    model: Any = Variable
+    variable: Variable = model.model_construct(values=pattern)
+    return variable
+
+
+_NONE: Final = of_pattern(None)
+_CONTAINER: Final = of_pattern(_CONTAINER_NAME)
+
+
+class Template(Struct, frozen=True, dict=True):
     """A name whose variable parts are written ``{variable}``."""
 
     text: str
@@ -306,8 +314,7 @@ class Absent(Strict):
     cores: CoresAmount | None = told("`unlimited` or a percentage")
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """A condition of a form on a key, or on all keys of a dimension."""
 
     keys: tuple[str, ...]
@@ -331,7 +338,7 @@ class Form(Strict):
     devices: Annotated[int, Field(ge=1, le=MOST)] | Derived | None = None
     memory: MemoryAmount | None = None
     cores: CoresAmount | None = None
-    unset: Absent = told(default=Absent(), alias="absent")
+    unset: Absent = told(default=Absent.model_construct(), alias="absent")
     rules: dict[Short, KeyRule] = told(default={}, max_length=SOME, alias="keys")
     write: bool = True
 

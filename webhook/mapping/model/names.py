@@ -12,22 +12,23 @@ import difflib
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import resources
 from typing import Final
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from webhook.labels import PREFIX
 from webhook.mapping.document import Problems, parse
-from webhook.mapping.model.keys import CONTAINER, Binding, KeyPlace, Template, Variable
+from webhook.mapping.model.keys import CONTAINER, Binding, KeyPlace, Template, of_pattern
 from webhook.mapping.model.vendor import BUILT_IN, KnownPlace, Vendor
 from webhook.mapping.notation import MAX_KEY, Expression, NameSet, expression
 from webhook.pod import DEVICE_CLASS
 from webhook.request import Dimension
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """The vendor that reads a name, and as which of its keys."""
 
     vendor: str
@@ -40,16 +41,14 @@ class Owner:
         return dict(self.binding).get(CONTAINER)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pattern:
+class _Pattern(Struct, frozen=True):
     prefix: str
     suffix: str
     regex: Expression
     owner: Owner
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(Struct, frozen=True, dict=True):
     """The names in one place: exact ones, and patterns."""
 
     exact: Mapping[str, tuple[Owner, ...]]
@@ -145,8 +144,7 @@ MAX_LISTED: Final = 8  # the number of values of a variable that a message lists
 _NUMBERS: Final = re.compile("([0-9]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class NearMiss:
+class NearMiss(Struct, frozen=True):
     """The key that a name was probably meant to be; none of its `choices` is a correction: it would request other hardware."""
 
     meant: str  # the key; with `choices`, including its variable (`x.example/{chip}-memory`)
@@ -179,8 +177,7 @@ class NearMiss:
         return f"known are {self.meant}, with {', '.join(self.choices[:MAX_LISTED])}{more}"
 
 
-@dataclass(frozen=True, slots=True)
-class _LocalName:
+class _LocalName(Struct, frozen=True):
     """A key without its domain; with a variable also its value, its template and all its values."""
 
     local: str
@@ -454,7 +451,7 @@ def _similar(name: str, candidates: Sequence[str]) -> Iterator[str]:
 def _possible(vendor: Vendor) -> Iterator[tuple[Expression, NearMiss]]:
     """Yield the patterns of names that a configuration of a vendor's system may add, with the known ones of their kind."""
     variables = {
-        name: Variable(values=variable.possible)
+        name: of_pattern(variable.possible)
         for name, variable in vendor.variables.items()
         if variable.possible is not None
     }

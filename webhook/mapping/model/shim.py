@@ -15,11 +15,12 @@ import json
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -282,8 +283,7 @@ def inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
 
 
-@dataclass(frozen=True)
-class ShimVariable:
+class ShimVariable(Struct, frozen=True, dict=True):
     """A variable that the shim reads, whose value may depend on the request.
 
     ``{memory}`` stands for memory per device in the shim's unit, rounded up, ``{cores}`` likewise, ``{devices}`` for the count
@@ -317,8 +317,7 @@ class ShimVariable:
         return re.fullmatch(pattern, value, re.IGNORECASE) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(Struct, frozen=True):
     """A way in which the library reaches a container; ``none`` adds nothing.
 
     The volume `library` holds it, which no container may write to; the installer is the init container that fills this, with

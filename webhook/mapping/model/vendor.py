@@ -1,11 +1,11 @@
 """A vendor: the document that describes it, with what is compiled from it for reading, writing and the admission steps."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
+from msgspec import Struct
 from pydantic import ConfigDict, Field
 
 from webhook.mapping.model.guard import Guard, Guards
@@ -200,8 +200,7 @@ class OtherName(NamedTuple):
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class LetsThrough:
+class LetsThrough(Struct, frozen=True):
     """The names by which match conditions send a pod to the webhook; ``*`` matches any text."""
 
     prefixes: tuple[str, ...] = ()
@@ -209,17 +208,16 @@ class LetsThrough:
     keys: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Owned:
+class Owned(Struct, frozen=True):
     """The marks that a vendor's scheduler writes, and the hints that users write for it.
 
     A copied mark breaks placement, a forged one takes devices of others; a translated pod that keeps what `belongs` is told.
     """
 
-    annotations: NameSet = field(default_factory=NameSet)
-    labels: NameSet = field(default_factory=NameSet)
-    hints: NameSet = field(default_factory=NameSet)  # annotations that only this scheduler reads
-    belongs: NameSet = field(default_factory=NameSet)  # what this system alone knows, and `key=value` of its nodes
+    annotations: NameSet = NameSet()
+    labels: NameSet = NameSet()
+    hints: NameSet = NameSet()  # annotations that only this scheduler reads
+    belongs: NameSet = NameSet()  # what this system alone knows, and `key=value` of its nodes
 
     def hint(self, key: str) -> bool:
         """Return whether an annotation is a hint, which is lost when the pod is translated to another vendor."""
@@ -239,8 +237,7 @@ def union(sets: Iterable[Owned]) -> Owned:
 BUILT_IN: Final = "built-in"  # the source of documents in the package
 
 
-@dataclass(frozen=True, slots=True)
-class Default:
+class Default(Struct, frozen=True):
     """The default of a dimension, and its origin."""
 
     value: Any  # a number of devices, or an amount
@@ -273,7 +270,7 @@ class Vendor(Strict):
         {}, max_length=FEW
     )
     forms: list[Form] = Field(min_length=1, max_length=SOME)
-    filled: Filled = told(default=Filled(), alias="defaults")
+    filled: Filled = told(default=Filled.model_construct(), alias="defaults")
     translate_to: Name | None = None
     drop: list[Literal["memory", "cores"]] = told("of targets: what may be dropped, with a warning", [], max_length=FEW)
     containers: Literal["any", "one", "equal", "shared"] = told(
@@ -294,7 +291,7 @@ class Vendor(Strict):
     inactive: bool = told("true: the vendor's names are not read unless the setting `owners` names it", default=False)
     target: bool = told("false: read only, never written", default=True)
     claim: Claiming | None = told("requests are written as resource claims, never read from other keys")
-    place: Placing = Placing()
+    place: Placing = Placing.model_construct()
     shim: Shim | None = None
     guarded: list[Guard] = told(default=[], max_length=SOME, alias="guard")
     unguarded: Long | None = told("for people: what of the vendor's is not guarded, and why")
@@ -327,7 +324,7 @@ class Vendor(Strict):
     hints: list[KeyText] = told("annotations that a translation makes void, with a warning", [], max_length=MANY)
     selects: Selects = told(
         "hints by which a pod selects devices: they go into claims whose keys have `selects`",
-        Selects(),
+        Selects.model_construct(),
     )
     belongs: list[Belonging] = told(
         "names of this system alone, or `key=value` of its nodes, that a translation reports", [], max_length=SOME
@@ -335,7 +332,7 @@ class Vendor(Strict):
     known: list[KeyText | KnownName] = told(
         "names of other systems: patterns of resource names under its prefixes, or with advice", [], max_length=MANY
     )
-    match: Match = Match()
+    match: Match = Match.model_construct()
     sources: list[CheckedSource] = told("the sources that the document was checked against", [], max_length=FEW)
 
     if TYPE_CHECKING:
