@@ -11,7 +11,7 @@ from tests.decided import POLICY, decided
 from tests.mapping.vendors import policy
 from tests.naming import each_of
 from webhook.admission.claims import _request_in, claims_in_status
-from webhook.admission.decision import ContainerStatus
+from webhook.admission.decision import MAX_STATUS, ContainerStatus
 from webhook.labels import STATUS
 from webhook.mapping.writing import REQUEST, template_of
 from webhook.pod import Metadata
@@ -143,6 +143,13 @@ def test_the_only_request_of_a_claim_has_any_name(name: str) -> None:
     pod = claiming("4Gi", name=name, held=["claim0"])
     assert [*claims_in_status(Metadata(annotations=pod["metadata"]["annotations"]), POLICY)]
     assert denial_of(pod) is None
+
+
+def test_no_status_is_read_that_could_not_be_stored() -> None:
+    """It would be decoded for each step that asks for it."""
+    text = claiming("4Gi", held=[])["metadata"]["annotations"][STATUS].ljust(MAX_STATUS)
+    assert claims(text)
+    assert claims(text + " ") == []
 
 
 def test_a_container_holds_one_claim_of_ours() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from webhook.admission import Namespace
+from webhook.admission.decision import MAX_STATUS
 from webhook.mapping.model.policy import Policy
 
 Members: TypeAlias = dict[str, Any]
@@ -70,12 +71,14 @@ FROM: Final = "vgpu-webhook.io/container.{}.memory"
 
 
 def claimed(containers: int, selected: int) -> Members:
-    """A pod with a forged status, whose claims select so many devices."""
-    written = {"share.gpu.nvidia.com/uuid": ",".join("a" * selected)}
+    """A pod with a forged status, whose claims select so many devices: as long a status as is read, and another annotation."""
+    written = {"share.gpu.nvidia.com/uuid": ",".join("a" * min(selected, MAX_STATUS // 3))}
     one = {"vendor": "nvidia", "target": "dra-nvidia", "claim": "vgpu-0123456789ab", "written": written}
-    status = json.dumps({"containers": {f"c{number}": one for number in range(containers)}})
+    most = MAX_STATUS // len(json.dumps({"c1234": one}))
+    status = json.dumps({"containers": {f"c{number}": one for number in range(min(containers, most))}})
     claims = [{"name": "c", "resourceClaimTemplateName": one["claim"]}]
-    return annotated({"vgpu-webhook.io/status": status}, resourceClaims=claims)
+    annotations = {"vgpu-webhook.io/status": status, "other": "x" * containers * selected}
+    return annotated(annotations, resourceClaims=claims)
 
 
 PODS: Final[dict[str, Grow]] = {

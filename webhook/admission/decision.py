@@ -180,12 +180,15 @@ class Status(Struct, frozen=True, kw_only=True, omit_defaults=True):
 _status: Final = msgspec.json.Decoder(Status)
 _NO_STATUS: Final = Status(containers={})
 
+MAX_STATUS: Final = 256 * 1024
+"""The most characters of a status that is read: an API server stores no longer annotations (``TotalAnnotationSizeLimitB``)."""
+
 
 def status_in(metadata: Metadata) -> Status:
     """Return the status that a pod has; an empty one if it has none, or what this webhook does not write."""
     text = (metadata.annotations or {}).get(STATUS)
     try:
-        return _NO_STATUS if text is None else _status.decode(text)
+        return _NO_STATUS if text is None or len(text) > MAX_STATUS else _status.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return _NO_STATUS
 
