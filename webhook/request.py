@@ -42,7 +42,9 @@ GIB: Final = 1024**3
 _NANO: Final = Fraction(1, 10**9)
 _DIGITS: Final = Context(prec=60)  # more digits than any quantity has, or any multiple of a step
 
-_DECIMAL: Final[dict[str, Number]] = {
+_BINARY: Final = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
+_FACTORS: Final[Mapping[str, Number]] = {
+    **_BINARY,
     "n": _NANO,
     "u": Fraction(1, 10**6),
     "m": Fraction(1, 1000),
@@ -54,8 +56,6 @@ _DECIMAL: Final[dict[str, Number]] = {
     "P": 10**15,
     "E": 10**18,
 }
-_BINARY: Final = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
-_FACTORS: Final = {**_DECIMAL, **_BINARY}
 _UNITS: Final[tuple[tuple[str, int], ...]] = (("TiB", 1024**4), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB))
 _GRAMMAR: Final = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE](?P<exponent>[+-]?[0-9]+)|(?P<suffix>[A-Za-z]{0,2}))",

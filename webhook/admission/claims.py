@@ -64,16 +64,15 @@ MOST_SHOWN: Final = 2
 """The most containers with claims that a message names."""
 
 
-def claims_of(container: Container, served: Collection[str] = ()) -> tuple[str, ...]:
+def claims_of(container: Container) -> tuple[str, ...]:
     """Return what a container claims, without repetition: names of the pod's claims, and resource names of device classes.
 
     The name of a device class is never a key of a mapping: its domain belongs to Kubernetes.
     """
     claims = [claim.name for claim in container.claims]
     for side in container.sides:
-        names = [name for name in side if name.startswith(DEVICE_CLASS) or name in served]
-        claims += sorted(name for name in names if counts(side[name])) if names else ()
-    return tuple(dict.fromkeys(claims)) if claims else ()
+        claims += sorted(name for name in side if name.startswith(DEVICE_CLASS) and counts(side[name]))
+    return tuple(dict.fromkeys(claims))
 
 
 def requested_key(container: Container, policy: Policy) -> str | None:

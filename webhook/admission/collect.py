@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 
 from webhook.admission.survey import Claimed, ContainerKeys, PodKeys
-from webhook.mapping.model.keys import CONTAINER, Binding, Key
+from webhook.mapping.model.keys import CONTAINER, Key
 from webhook.mapping.model.names import Owner
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -90,7 +90,7 @@ class ContainerRequest(msgspec.Struct):
     def add(self, owner: Owner, name: str, text: str, number: Number) -> None:
         """Add a key of `vendor`; what 0 means is known only when all of them are added."""
         key = self.vendor.keys[owner.key_name]
-        binding = _without_container(owner.binding) if owner.binding else ()
+        binding = tuple([pair for pair in owner.binding if pair[0] != CONTAINER]) if owner.binding else ()
         entry = KeyValue(key.name, name, text, number, binding)
         present = self.key_values.get(key.name) or self.zero.get(key.name)
         if present is not None and key.place == "nodeSelector":
@@ -226,11 +226,6 @@ class ContainerRequest(msgspec.Struct):
             value=None if entry is None else entry.text,
             instead=instead,
         )
-
-
-def _without_container(binding: Binding) -> Binding:
-    """The variables of a name without the container that it is for."""
-    return tuple([pair for pair in binding if pair[0] != CONTAINER])
 
 
 def _requesting(by_vendor: Collection[ContainerRequest]) -> ContainerRequest | None:
@@ -375,8 +370,8 @@ class _Requests(msgspec.Struct):
                 positions.update([position] if key.makes_request else [])
             elif key.kind == "container":
                 named |= {container.strip(): name for container in text.split(",")}
-            elif _is_amount(key, text):
-                has_amount = True
+            elif key.place == "annotation":
+                has_amount |= text in key.requests or not {"memory", "cores"}.isdisjoint(key.dimensions)
         requests = has_amount and vendor.annotation_keys
         lending = self._lending(vendor) if requests or _lends(vendor, entries) else []
         if requests or lending:
@@ -462,11 +457,6 @@ class _Requests(msgspec.Struct):
 def _check_number(requesting: Collection[int]) -> None:
     if len(requesting) > MAX_REQUESTING:
         raise deny(Reason.TOO_MANY, f"more than {MAX_REQUESTING} containers request a GPU: split the pod")
-
-
-def _is_amount(key: Key, text: str) -> bool:
-    """Whether a key of the pod is an amount that requests by itself."""
-    return key.place == "annotation" and (not {"memory", "cores"}.isdisjoint(key.dimensions) or text in key.requests)
 
 
 def _lends(vendor: Vendor, entries: Iterable[_PodEntry]) -> bool:

@@ -217,9 +217,8 @@ class Facts(Struct, frozen=True):
     # the pod with what can matter: of labels, annotations and the node selector the keys that the policy reads, of
     # resources the names with a domain, of lists that nothing reads only that they are there
     pod: Pod
-    context: (
-        Context  # likewise: of a namespace without a name the webhook's keys and its level; what the settings say of it
-    )
+    # likewise: of a namespace without a name the webhook's keys and its level; what the settings say of it
+    context: Context
     key: bytes | None  # all facts as bytes, equal for equal decisions; None if they are too long to be remembered
 
 
@@ -235,7 +234,8 @@ def facts_of(pod: Pod, context: Context, policy: Policy, *, every: bool = False)
     labels, annotations, selector = among(metadata.labels), among(metadata.annotations), among(spec.node_selector)
     resources = [_extended(container.resources) for container in containers]
     named = labels or annotations or selector or spec.resource_claims or policy.settings.hide_devices
-    if not (named or every or _request(resources)):
+    requests = any([each is not None and (each.limits or each.requests or each.claims) for each in resources])
+    if not (named or every or requests):
         return None
     # If a vendor's own webhook has added references to ConfigMaps, they are searched for in all lists.
     whole = annotations is not None and not policy.references.isdisjoint(annotations)
@@ -265,10 +265,6 @@ def facts_of(pod: Pod, context: Context, policy: Policy, *, every: bool = False)
         context.image_volumes if served is None else served,
     )
     return Facts(facts, around, _key(facts, around))
-
-
-def _request(resources: Sequence[Resources | None]) -> bool:
-    return any([each is not None and (each.limits or each.requests or each.claims) for each in resources])
 
 
 def _belongings(spec: PodSpec, policy: Policy) -> tuple[msgspec.Raw, msgspec.Raw]:

@@ -222,14 +222,8 @@ def exceeded(pod: Pod, *, few: bool) -> Finding | None:
         )
     if few and (spec.node_name is None or len(spec.node_name) <= MAX_NODE_NAME):
         return None
-    return _beyond_first(_counted(spec, containers, sides))
-
-
-def _beyond_first(counted: Iterable[tuple[int, int, str, str]]) -> Finding | None:
-    for number, most, what, field in counted:
-        if number > most:
-            return _beyond(number, most, what, field)
-    return None
+    counted = _counted(spec, containers, sides)
+    return next((_beyond(number, most, what, field) for number, most, what, field in counted if number > most), None)
 
 
 def _counted(

@@ -31,7 +31,7 @@ from webhook.admission.placement import drop_references, place_pod, report_belon
 from webhook.admission.resolve import PodResult, resolve
 from webhook.admission.settle import Settled
 from webhook.admission.shim import inject_shim, keep_environment
-from webhook.admission.survey import NOTHING_FOUND, Survey, all_at_once, idle_counts, survey, unread_keys
+from webhook.admission.survey import NOTHING_FOUND, Survey, all_at_once, changed, idle_counts, survey
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.patch import Slot
@@ -111,7 +111,7 @@ def _take_steps(facts: Facts, policy: Policy, steps: Steps) -> Decision:
     excess = exceeded(pod, few=facts.key is not None)
     if excess is not None:
         return beyond(excess, pod, policy) or denied(excess)
-    seen = steps.survey = _survey(pod, facts.context, policy)
+    seen = steps.survey = survey(pod, facts.context, policy)
     if seen.denial is not None:
         return denied(seen.denial, seen.findings)
     hides, claims = policy.settings.hide_devices, bool(seen.claims or pod.spec.resource_claims)
@@ -124,7 +124,9 @@ def _take_steps(facts: Facts, policy: Policy, steps: Steps) -> Decision:
     except Denied as denial:
         return denied(denial.finding, seen.findings)
     left_alone = _left_alone(seen, resolution, policy)
-    acts = bool(resolution.settled) or _matters(left_alone, seen)
+    # The guard or a claim may concern a container that is left alone, too.
+    matters = (slot.env or slot.path in seen.claims or slot.placed for slot, *_ in left_alone)
+    acts = bool(resolution.settled) or any(matters)
     findings = [*seen.findings]
     if seen.keys.labels or seen.keys.annotations:
         requesting = {*resolution.vendor_names, *(each.requested.vendor.name for each in resolution.left)}
@@ -136,22 +138,6 @@ def _take_steps(facts: Facts, policy: Policy, steps: Steps) -> Decision:
         steps.plan = plan
         return _applied(plan, resolution, acts=acts)
     return untouched(nothing_requested(pod, seen.claims, left=bool(resolution.left)), tuple(findings))
-
-
-def _matters(left_alone: Unsettled, seen: Survey) -> bool:
-    """Whether the guard or a claim may concern a container that is left alone."""
-    return any(slot.env or slot.path in seen.claims or slot.placed for slot, _, _ in left_alone)
-
-
-def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
-    """Survey a pod; also report keys of our own without effect, those of its namespace if the pod requests devices."""
-    seen, metadata, namespace = survey(pod, policy), pod.metadata, context.namespace
-    found = [*seen.findings]
-    if metadata.labels or metadata.annotations:
-        found += unread_keys("pod", metadata.labels, metadata.annotations, policy)
-    if seen.has_request or seen.denial is not None:
-        found += unread_keys("namespace", namespace.labels, namespace.annotations, policy)
-    return msgspec.structs.replace(seen, findings=tuple(found)) if found else seen
 
 
 def _applied(plan: Plan, resolution: PodResult, *, acts: bool) -> Decision:
@@ -175,7 +161,7 @@ def _applied(plan: Plan, resolution: PodResult, *, acts: bool) -> Decision:
 def _decision(plan: Plan, resolution: PodResult) -> Decision:
     """The decision to which a plan leads: the operations, with the status if there are any, and what is said of them."""
     findings = tuple(dict.fromkeys(plan.findings))  # what is wrong in the namespace is found for each container
-    notes = [each for each in findings if each.note]
+    notes = tuple([each for each in findings if each.note])
     status = _status_of(plan, resolution, notes)
     text = shown(_encode(status).decode())
     operations = plan.spec_operations()
@@ -191,8 +177,8 @@ def _decision(plan: Plan, resolution: PodResult) -> Decision:
         allowed=True,
         reason=Reason.CHANGED if operations else Reason.ALREADY_RIGHT,
         patch_json=_encode(operations) if operations else b"",
-        warnings=tuple([each for each in findings if not each.note]),
-        notes=tuple(notes),
+        warnings=tuple([each for each in findings if not each.note]) if notes else findings,
+        notes=notes,
         objects=plan.objects,
         status_json=text,
         audit={**audit, **reasons_of(findings)},
@@ -213,13 +199,9 @@ def _left_alone(seen: Survey, resolution: PodResult, policy: Policy) -> Unsettle
             requesting = filter(None, (unchanged.requested, unchanged.requested.copy))
             found += [(slot, each.vendor, unchanged.share) for each in requesting]
         elif container.resources and position not in settled:
-            found += [(slot, vendor, None) for vendor in _owners(container.resources, policy)]
+            owners = dict.fromkeys([policy.resources.owners(name)[0].vendor for name in container.resources])
+            found += [(slot, policy.vendors[each], None) for each in owners]
     return tuple(found)
-
-
-def _owners(names: Iterable[str], policy: Policy) -> list[Vendor]:
-    """The vendors of some resource names, each once."""
-    return [policy.vendors[each] for each in dict.fromkeys([policy.resources.owners(name)[0].vendor for name in names])]
 
 
 def _allocations(slots: tuple[Slot, ...], resolution: PodResult) -> tuple[Allocation, ...]:
@@ -257,12 +239,9 @@ def _write(plan: Plan, resolution: PodResult) -> None:
     claiming = [settled for settled in resolution.settled if settled.claim]
     if claiming:
         write_claims(plan, claiming)
-    for texts, changes in ((plan.labels, resolution.labels), (plan.annotations, resolution.annotations)):
-        for key, text in changes.items():
-            if text is None:
-                texts.pop(key, None)
-            else:
-                texts[key] = text
+    if resolution.labels or resolution.annotations:
+        plan.labels = changed(plan.labels, resolution.labels)
+        plan.annotations = changed(plan.annotations, resolution.annotations)
 
 
 def deny_unread(what: str, context: Context, policy: Policy) -> Decision:

@@ -41,22 +41,23 @@ MAX_NAME: Final = 63
 
 
 class SelectedDevice(NamedTuple):
-    """The device, or several, that a pod selects by one label of nodes."""
+    """The device, or several alike, that a pod selects by one label of nodes."""
 
     label: str  # the label's key
     names: str  # the values of the label, for messages; several, if the pod accepts any of them
-    memory: int | None  # bytes of each of them; None if that is not known, or they differ
+    memory: int  # bytes of each of them
 
 
 def selected_devices(pod: Pod, policy: Policy) -> tuple[SelectedDevice, ...]:
-    """Return the devices that a pod selects, one `SelectedDevice` for each label; none if no device is configured."""
+    """Return the devices of known memory that a pod selects, one `SelectedDevice` for each label."""
     if not policy.cards:
         return ()
     selector = pod.spec.node_selector or {}
     terms, _ = node_terms(pod.spec.affinity)
     labels_of_nodes = dict.fromkeys(itertools.chain.from_iterable(policy.card_labels.values()))
-    selected = [(label, _selected_values(label, selector.get(label), terms)) for label in labels_of_nodes]
-    return tuple([_selected_device(label, values, policy) for label, values in selected if values])
+    selected = ((label, _selected_values(label, selector.get(label), terms)) for label in labels_of_nodes)
+    devices = [_selected_device(label, values, policy) for label, values in selected if values]
+    return tuple(filter(None, devices))
 
 
 def selected_architectures(pod: Pod) -> set[str] | None:
@@ -79,10 +80,12 @@ def _selected_values(label: str, chosen: str | None, terms: list[NodeTerm]) -> s
     return {chosen} if values is None else values & {chosen}
 
 
-def _selected_device(label: str, values: set[str], policy: Policy) -> SelectedDevice:
-    names, sizes = sorted(values), {policy.cards.get(value) for value in values}
+def _selected_device(label: str, values: set[str], policy: Policy) -> SelectedDevice | None:
+    names, (memory, *others) = sorted(values), {policy.cards.get(value) for value in values}
+    if memory is None or others:
+        return None
     text = " or ".join(name[:MAX_NAME] for name in names[:MAX_NAMED]) + (" or others" if names[MAX_NAMED:] else "")
-    return SelectedDevice(label, text, sizes.pop() if len(sizes) == 1 else None)
+    return SelectedDevice(label, text, memory)
 
 
 def device_for(target: Vendor, devices: tuple[SelectedDevice, ...], policy: Policy) -> SelectedDevice | None:
@@ -91,7 +94,7 @@ def device_for(target: Vendor, devices: tuple[SelectedDevice, ...], policy: Poli
     Labels of other hardware do not count, nor do several labels whose devices differ in memory.
     """
     names = policy.card_labels.get(target.family, ())
-    known = [device for device in devices if device.label in names and device.memory is not None]
+    known = [device for device in devices if device.label in names]
     return known[0] if len({device.memory for device in known}) == 1 else None
 
 
@@ -100,8 +103,7 @@ def sized_request(plan: Plan, vendor: Vendor, request: Request) -> Request:
     if not isinstance(request.memory, Percent):
         return request
     device = device_for(vendor, selected_devices(plan.pod, plan.policy), plan.policy)
-    sized = None if device is None or device.memory is None else for_device_size(request, device.memory)
-    return sized or request
+    return (None if device is None else for_device_size(request, device.memory)) or request
 
 
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,5}")
@@ -111,13 +113,16 @@ Origin: TypeAlias = Literal["pod", "namespace", "mapping", "served", "settings",
 """Where the target is set; `itself`: nowhere, so the request stays in its keys."""
 
 
+NamespaceDefaults: TypeAlias = Mapping[Dimension, Default | None]
+"""The namespace's default of each dimension for which it sets one; None for no default."""
+
+
 class Overrides(Struct, frozen=True):
     """The overrides of one pod: annotations as text, and the devices that the pod selects."""
 
     pod_target: str | None = None  # the pod's annotation `vgpu-webhook.io/target`
     namespace_target: str | None = None  # the namespace's
-    # the namespace's, from its annotations `vgpu-webhook.io/default-*`; None for no default of a dimension
-    defaults: Mapping[Dimension, Default | None] = {}
+    defaults: NamespaceDefaults = {}  # from the namespace's annotations `vgpu-webhook.io/default-*`
     findings: tuple[Finding, ...] = ()  # warnings about what is invalid of these
     selected: tuple[SelectedDevice, ...] = ()  # the devices that the pod selects
     whole: bool = False  # a count of devices alone requests whole devices; otherwise a share of each, by the defaults
@@ -146,7 +151,7 @@ def overrides_of(pod: Pod, context: Context, policy: Policy) -> Overrides:
 
 
 def _bare(
-    annotations: Mapping[str, str], defaults: Mapping[Dimension, Default | None], policy: Policy
+    annotations: Mapping[str, str], defaults: NamespaceDefaults, policy: Policy
 ) -> tuple[bool, Literal["namespace", "settings"] | None, Finding | None]:
     """Whether a bare count requests whole devices; who decides: the namespace by annotation or default, or the settings."""
     text, invalid = annotations.get(labels.BARE_DEVICES), None
@@ -249,9 +254,7 @@ def _annotated(name: str, origin: str, findings: tuple[Finding, ...], policy: Po
     return target
 
 
-def defaults_for(
-    source: Vendor, target: Vendor, namespace: Mapping[Dimension, Default | None]
-) -> dict[Dimension, Default]:
+def defaults_for(source: Vendor, target: Vendor, namespace: NamespaceDefaults) -> dict[Dimension, Default]:
     """Return the defaults that may fill a request of `source` for `target`: those for which it has a key."""
     defaults = {**source.defaults, **namespace} if namespace else source.defaults
     expressed = target.expressed & defaults.keys()
@@ -286,7 +289,7 @@ class Intent(Struct, frozen=True):
         """Whether it is a count alone that somebody has chosen to mean whole devices."""
         return self.overrides.whole and self.container.bare
 
-    def defaults(self, namespace: Mapping[Dimension, Default | None]) -> dict[Dimension, Default]:
+    def defaults(self, namespace: NamespaceDefaults) -> dict[Dimension, Default]:
         """Return the defaults that may fill what its keys leave open, with these of the namespace.
 
         Of a count alone that requests whole devices all memory. At home in the keys of a system that fills in memory by itself
@@ -305,14 +308,14 @@ class Intent(Struct, frozen=True):
 
     @property
     def device(self) -> SelectedDevice | None:
-        """The selected device of which it will get a share, if its memory is known."""
+        """The selected device of which it will get a share; None if that is not known."""
         return device_for(self.target, self.overrides.selected, self.policy) if self.overrides.selected else None
 
     @property
     def most(self) -> tuple[int, str]:
         """The bytes of the device of which it may get a share, and its name; empty if only what is sold is known."""
         device, family = self.device, self.target.family
-        if device is not None and device.memory is not None:
+        if device is not None:
             return device.memory, f"{device.names} ({device.label})"
         largest = self.policy.largest_devices.get(family)
         return (self.policy.largest_sold[family], "") if largest is None else (largest, "the largest device")
@@ -347,7 +350,7 @@ class Intent(Struct, frozen=True):
         except NoEquivalent as error:
             failure = error
         device = self.device
-        if device is None or device.memory is None:
+        if device is None:
             raise failure
         converted, selected = for_device_size(request, device.memory), f"{device.names} ({device.label})"
         if converted is None:

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from webhook.admission.advice import advised
 from webhook.admission.collect import collect, grouped
-from webhook.admission.intent import Overrides, target_of
+from webhook.admission.intent import NamespaceDefaults, Overrides, target_of
 from webhook.admission.settle import Settled, Unchanged, not_applied, settle
 from webhook.admission.survey import Claimed, PodKeys, changed
 from webhook.mapping.model.keys import Form, Key
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Default, Vendor
+from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.reading import read
 from webhook.mapping.values import KeyValue, NoWholeNumber, fewer, form_of
 from webhook.mapping.writing import MAX_REQUESTS
@@ -112,9 +112,7 @@ def _settle_each(keys: PodKeys, overrides: Overrides, policy: Policy, without: _
     return [settle(container, overrides, policy, without.get(container.position, ())) for container in containers]
 
 
-def _fewer_defaults(
-    results: Sequence[Settled | Unchanged], namespace: Mapping[Dimension, Default | None]
-) -> Iterator[_Without]:
+def _fewer_defaults(results: Sequence[Settled | Unchanged], namespace: NamespaceDefaults) -> Iterator[_Without]:
     """Yield what to leave out, more and more: first of containers that write keys of the whole pod, then of all."""
     settled = [result for result in results if isinstance(result, Settled)]
     writing = [container for container in settled if container.keys]
@@ -126,7 +124,7 @@ def _fewer_defaults(
                 yield without
 
 
-def _of_namespace(settled: Settled, namespace: Mapping[Dimension, Default | None]) -> set[Dimension]:
+def _of_namespace(settled: Settled, namespace: NamespaceDefaults) -> set[Dimension]:
     """The dimensions in which the namespace decides what a container gets: it fills one in, or (None) has nothing do so."""
     filled, vendor = settled.reading.filled, settled.requested.vendor
     open_ones = vendor.defaults.keys() - settled.reading.specified

@@ -4,8 +4,8 @@ Of a translation: what is written, what is removed, and what is lost or rounded.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from webhook.admission.collect import ContainerRequest
 from webhook.admission.intent import (
     DEFAULT_SCHEDULER,
     Intent,
+    NamespaceDefaults,
     Overrides,
     check_ordered,
     is_part,
@@ -257,18 +258,15 @@ def _left_unserved(intent: Intent) -> Unchanged:
     return Unchanged(container, why, share=_is_share(intent))
 
 
-_Namespace: TypeAlias = Mapping[Dimension, Default | None]
-"""The namespace's default of each dimension for which it sets one; None for no default."""
-
-
-def _away(intent: Intent, namespace: _Namespace) -> Settled:
+def _away(intent: Intent, namespace: NamespaceDefaults) -> Settled:
     """Settle likewise in another vendor's keys; what the hardware isolates only by order."""
     try:
         settled = _with_most_defaults(intent, namespace)
     except Denied as denial:
-        if isinstance(denial, LeftAlone) or not _isolated_away(intent):
-            raise
-        raise isolation_denied(intent) from None
+        isolates = any(form.isolated for form in intent.target.forms)
+        if not isinstance(denial, LeftAlone) and not isolates and intent.by_settings and isolates_part(intent):
+            raise isolation_denied(intent) from None
+        raise
     reading = settled.reading
     if reading.form.isolated and not (reading.request.whole or settled.form.isolated):
         if intent.by_settings:
@@ -279,13 +277,7 @@ def _away(intent: Intent, namespace: _Namespace) -> Settled:
     return settled
 
 
-def _isolated_away(intent: Intent) -> bool:
-    """Whether the settings alone move a part that the hardware isolates to a vendor that isolates none."""
-    isolates = any(form.isolated for form in intent.target.forms)
-    return not isolates and intent.by_settings and isolates_part(intent)
-
-
-def _with_most_defaults(intent: Intent, namespace: _Namespace) -> Settled:
+def _with_most_defaults(intent: Intent, namespace: NamespaceDefaults) -> Settled:
     """Settle with as many of the namespace's defaults as can be written without changing what is specified."""
     if not namespace:
         return _settled(intent, namespace)
@@ -327,7 +319,7 @@ def _changed(intent: Intent, settled: Settled) -> str | None:
     return None
 
 
-def _settled(intent: Intent, namespace: _Namespace) -> Settled:
+def _settled(intent: Intent, namespace: NamespaceDefaults) -> Settled:
     """Settle with all of these defaults of the namespace that can fill anything."""
     container, target = intent.container, intent.target
     defaults = intent.defaults(namespace)

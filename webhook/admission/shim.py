@@ -411,9 +411,10 @@ def _forbids(plan: Plan, delivery: Delivery, *, only: bool) -> str:
     """Why a delivery is not possible here; empty if it is."""
     if delivery.kind == "image" and not plan.context.image_volumes:
         return _NOT_SERVED
-    level = _pod_security(plan)
+    level = plan.context.namespace.labels.get(ENFORCE_LABEL, plan.context.pod_security_default)
     if delivery.privileged and not only and level != "privileged":
-        return f"the namespace's Pod Security level {level} permits no {delivery.kind}"
+        known = level if level == "baseline" else "restricted"  # as the API server takes an unknown one
+        return f"the namespace's Pod Security level {known} permits no {delivery.kind}"
     return ""
 
 
@@ -423,12 +424,6 @@ def _report_unused(plan: Plan, why: str) -> None:
     if kind not in {None, "none"}:
         message = f"the namespace's annotation {labels.SHIM}: {kind} has no effect: {why}"
         plan.report_once(Finding(Reason.DELIVERY_UNUSED, message, None, labels.SHIM, kind))
-
-
-def _pod_security(plan: Plan) -> str:
-    """The level that the namespace enforces; an unknown one counts as restricted, as for the API server."""
-    level = plan.context.namespace.labels.get(ENFORCE_LABEL, plan.context.pod_security_default)
-    return level if level in {"privileged", "baseline"} else "restricted"
 
 
 def _deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from webhook.admission.claims import OwnClaim, claims_of, counts, own_claims
+from webhook.admission.decision import Context
 from webhook.labels import (
     CHANGED,
     CLAIM,
@@ -126,12 +127,21 @@ NOTHING_FOUND: Final = Survey(PodKeys(()), (), {}, has_request=False)
 """The survey of a pod that is not searched."""
 
 
-def survey(pod: Pod, policy: Policy) -> Survey:
-    """Find the GPU keys of a pod within the bounds; their number and length are checked first."""
+def survey(pod: Pod, context: Context, policy: Policy) -> Survey:
+    """Find the GPU keys of a pod within the bounds; their number and length are checked first.
+
+    Keys of our own without effect are reported, too: those of the namespace if the pod requests devices.
+    """
     try:
-        return _Search(policy).survey(pod)
+        seen = _Search(policy).survey(pod)
     except Denied as denial:
-        return replace(NOTHING_FOUND, denial=denial.finding)
+        seen = replace(NOTHING_FOUND, denial=denial.finding)
+    metadata, namespace, found = pod.metadata, context.namespace, [*seen.findings]
+    if metadata.labels or metadata.annotations:
+        found += unread_keys("pod", metadata.labels, metadata.annotations, policy)
+    if seen.has_request or seen.denial is not None:
+        found += unread_keys("namespace", namespace.labels, namespace.annotations, policy)
+    return replace(seen, findings=tuple(found)) if found else seen
 
 
 class _Search(Struct):
@@ -157,9 +167,9 @@ class _Search(Struct):
         has_request |= bool(annotations)
         if has_request:
             _check_names(all_slots)
-        places = _places(metadata.labels, metadata.annotations)
-        for report, (place, texts) in itertools.product((_misplaced, _misspelled), places):
-            self.findings += report(place, texts, policy)
+        for report in (_misplaced, _misspelled):
+            for place, texts in zip(_PLACES, (metadata.labels, metadata.annotations), strict=True):
+                self.findings += report(place, texts, policy) if texts else ()
         denial = self._denial() if self.findings else None
         return Survey(keys, all_slots, self.claims, has_request, tuple(self.findings), denial)
 
@@ -179,19 +189,15 @@ class _Search(Struct):
             self.keys_left -= len(resources)
             if unknown or requested.claims:
                 self._search_others(slot, unknown, [*resources])
-            self._report_unlisted(slot, resources)
+            exact = policy.resources.exact
+            by_pattern = [name for name in resources if name not in exact and _counts(slot, name)][: self.unlisted_left]
+            self.unlisted_left -= len(by_pattern)
+            for name in by_pattern:
+                self.findings += _unlisted(name, slot, policy)
             if resources and unknown:
                 perhaps.update(*[filter(names.fullmatch, unknown) for names in policy.other_names])
         names = tuple(sorted(perhaps)) if perhaps else ()
         return ContainerKeys(slot.name, slot.kind == "initContainers", resources, names, sidecar=slot.sidecar)
-
-    def _report_unlisted(self, slot: Slot, resources: Iterable[str]) -> None:
-        """Report few names that only a pattern reads."""
-        exact = self.policy.resources.exact
-        by_pattern = [name for name in resources if name not in exact and _counts(slot, name)][: self.unlisted_left]
-        self.unlisted_left -= len(by_pattern)
-        for name in by_pattern:
-            self.findings += _unlisted(name, slot, self.policy)
 
     def _search_others(self, slot: Slot, unknown: list[str], beside: list[str]) -> None:
         """Report few names that are no keys, and note claims."""
@@ -223,14 +229,6 @@ class _Search(Struct):
                 keys[key] = texts[key]
         self.keys_left -= len(keys)
         return keys
-
-
-def _places(
-    labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None
-) -> list[tuple[Place, Mapping[str, str]]]:
-    """The labels and the annotations, each with what they are, if there are any."""
-    places: list[tuple[Place, Mapping[str, str]]] = [("label", labels)] if labels else []
-    return [*places, ("annotation", annotations)] if annotations else places
 
 
 def _claimed(own: OwnClaim, request: str | None) -> Claimed:
@@ -448,11 +446,12 @@ MOST: Final = 8
 LETTERS: Final = 100
 """The most characters of a key or value in a message."""
 
+_PLACES: Final[tuple[Place, ...]] = get_args(Place)
 _OF_PODS: Final = {INJECT: (DISABLED,)}
 _OURS: Final = frozenset({STATUS, SUMMARY, CHANGED, CLAIM})
 """What only the webhook writes on pods."""
 _KNOWN: Final[Mapping[tuple[OwnKeyKind, Place], frozenset[str]]] = {
-    (kind, place): frozenset(keys_of(kind, place)) for kind in get_args(OwnKeyKind) for place in get_args(Place)
+    (kind, place): frozenset(keys_of(kind, place)) for kind in get_args(OwnKeyKind) for place in _PLACES
 }
 
 
@@ -463,10 +462,10 @@ def unread_keys(
 
     Other steps report values of annotations, of the mode and of the roll-out.
     """
-    for place, texts in _places(labels, annotations):
+    for place, texts in zip(_PLACES, (labels, annotations), strict=True):
         known = _KNOWN[kind, place]
         # Nearly always there is none: for most pods this comparison is all.
-        own = [key for key in texts if key not in known and key.startswith(PREFIX)]
+        own = [key for key in texts or () if key not in known and key.startswith(PREFIX)]
         # Sorted, as the API server sends them and a manifest does not: the report is the same for both.
         for key in [key for key in sorted(own) if not _read(key, place, kind, policy)][:MOST]:
             message = f"{place} {key[:LETTERS]} has no effect on a {kind}: {_meant(key, place, kind, policy)}"
