@@ -256,6 +256,12 @@ def test_maps_that_take_long_to_decode_are_not_decoded(full: dict[str, Any]) -> 
         decode_review(json.dumps(body).encode())
 
 
+def test_only_texts_of_maps_count() -> None:
+    """Not the names of their fields: many containers with few resources are decoded."""
+    cpu = {"resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}}
+    assert view(pod_with(*[{"name": "a", **cpu}] * (MAX_TEXTS // 4))).spec.containers
+
+
 def test_any_number_of_ordinary_variables_is_permitted() -> None:
     """They are searched as a whole, and not looked through."""
     decision = decided(pod_with({"name": "a", **share(env=many(40_000, value="1"))}))

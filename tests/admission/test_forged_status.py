@@ -11,7 +11,7 @@ from tests.decided import POLICY, decided
 from tests.mapping.vendors import policy
 from tests.naming import each_of
 from webhook.admission.claims import _request_in, claims_in_status
-from webhook.admission.decision import MAX_STATUS, ContainerStatus
+from webhook.admission.decision import MAX_STATUS, ClaimedContainer
 from webhook.labels import STATUS
 from webhook.mapping.writing import REQUEST, template_of
 from webhook.pod import Metadata
@@ -117,7 +117,7 @@ def claiming(*sizes: str, name: str = REQUEST, held: Sequence[str]) -> dict[str,
     containers, claims = {}, []
     for number, size in enumerate(sizes):
         written = {of["devices"]: "1", of["memory"]: size, of["cores"]: "30"}
-        request = _request_in(ContainerStatus(vendor=vendor.name, written=written), vendor, POLICY)
+        request = _request_in(ClaimedContainer(vendor=vendor.name, written=written), vendor, POLICY)
         template = template_of(vendor, {name: request}).name
         containers[f"c{number}"] = {
             "vendor": vendor.name,

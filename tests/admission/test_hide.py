@@ -13,6 +13,7 @@ from tests.naming import each_of, naming
 from tests.strict_patch import apply_strictly
 from webhook.admission.guard import HIDING, hiding_of
 from webhook.admission.judge import judge_pod
+from webhook.labels import STATUS
 
 Json = dict[str, Any]
 SETTINGS = "target: {target}\nbareDevices: whole\nhideDevices: true\n"
@@ -41,19 +42,25 @@ def test_once_is_enough(most: int) -> None:
 
 @pytest.mark.parametrize("resources", [{"nvidia.com/gpu": "1"}, {"aliyun.com/gpu-mem": "4"}])
 def test_a_request_that_is_added_later(resources: Json) -> None:
-    """By a webhook that is called after ours, which the API server calls again: the container sees its devices."""
+    """By a webhook that is called after ours, which the API server calls again: the container sees its devices.
+
+    What another version may write into the status is not read.
+    """
     pod = pod_with({"name": "main", "image": "i"}, SIDECAR)
     stored = apply_strictly(pod, decided(pod, POLICIES["nvidia"]).patch)
     hidden = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
     assert [each["env"] for each in stored["spec"]["containers"]] == [[hidden], [hidden]]
     stored["spec"]["containers"][0]["resources"] = {"limits": {**resources}, "requests": {**resources}}
     stored["spec"]["containers"][0]["env"].append({"name": "EMPTY"})
+    status = json.loads(stored["metadata"]["annotations"][STATUS])
+    status |= {"containers": {"main": {"allocation": None, "shim": [], "request": 1}}, "policy": 1}
+    stored["metadata"]["annotations"][STATUS] = json.dumps(status)
     again = apply_strictly(stored, decided(stored, POLICIES["nvidia"]).patch)
     main, sidecar = again["spec"]["containers"]
     assert hidden not in main["env"]
     assert {"name": "EMPTY"} in main["env"]
     assert sidecar["env"] == [hidden]
-    assert json.loads(again["metadata"]["annotations"]["vgpu-webhook.io/status"])["hidden"] == [SIDECAR["name"]]
+    assert json.loads(again["metadata"]["annotations"][STATUS])["hidden"] == [SIDECAR["name"]]
     assert decided(again, POLICIES["nvidia"]).patch == ()
 
 

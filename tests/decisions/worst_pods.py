@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from webhook.admission import Namespace
 from webhook.admission.decision import MAX_STATUS
+from webhook.labels import STATUS
 from webhook.mapping.model.policy import Policy
 
 Members: TypeAlias = dict[str, Any]
@@ -77,13 +78,22 @@ def claimed(containers: int, selected: int) -> Members:
     most = MAX_STATUS // len(json.dumps({"c1234": one}))
     status = json.dumps({"containers": {f"c{number}": one for number in range(min(containers, most))}})
     claims = [{"name": "c", "resourceClaimTemplateName": one["claim"]}]
-    annotations = {"vgpu-webhook.io/status": status, "other": "x" * containers * selected}
+    annotations = {STATUS: status, "other": "x" * containers * selected}
     return annotated(annotations, resourceClaims=claims)
+
+
+def unread_status(count: int) -> Members:
+    """A pod whose status has as many lists as fit, where no step looks, and a name as long as the count."""
+    unread = json.dumps({"containers": {"c0": {"claim": "c", "request": {"x": [[]] * min(count, MAX_STATUS // 5)}}}})
+    claims = [{"name": "c", "resourceClaimTemplateName": "c"}]
+    return annotated({STATUS: unread}, resourceClaims=claims, schedulerName="x" * count)
 
 
 PODS: Final[dict[str, Grow]] = {
     "a claim of many devices": lambda n: claimed(1, n),
     "claims of many containers": lambda n: claimed(n, 32),
+    "a status of much that nobody reads": unread_status,
+    "members of metadata that nobody reads": lambda n: pod(container(), metadata=keys("x", n)),
     "containers that ask": lambda n: pod(*map(container, range(n))),
     "as many as may ask, names of any length": lambda n: pod(
         *({**container(i), "name": f"{i}{'c' * (n // 128)}"} for i in range(128))

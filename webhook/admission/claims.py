@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from webhook.admission.decision import ContainerStatus, Plan, status_in
+from webhook.admission.decision import ClaimedContainer, Plan, status_in
 from webhook.labels import CLAIM
 from webhook.mapping.model.keys import Key
 from webhook.mapping.model.policy import Policy
@@ -236,7 +236,7 @@ def claims_in_status(metadata: Metadata, policy: Policy) -> dict[str, OwnClaim]:
 
     Who forges a status gains nothing: what it describes is a request in the keys of a mapping, and the name is its hash.
     """
-    of_claims: dict[str, dict[str, ContainerStatus]] = {}
+    of_claims: dict[str, dict[str, ClaimedContainer]] = {}
     with_claims = [each for each in status_in(metadata).containers.values() if each.claim is not None]
     for container in with_claims[:MAX_OWN]:
         of_claims.setdefault(f"{container.claim}", {}).setdefault(container.claim_request or REQUEST, container)
@@ -244,7 +244,7 @@ def claims_in_status(metadata: Metadata, policy: Policy) -> dict[str, OwnClaim]:
     return {name: claim for name, claim in found.items() if claim is not None}
 
 
-def _described(name: str, containers: Mapping[str, ContainerStatus], policy: Policy) -> OwnClaim | None:
+def _described(name: str, containers: Mapping[str, ClaimedContainer], policy: Policy) -> OwnClaim | None:
     """The claim of a container for each of its requests; None if its template has another name, as after a change."""
     first = next(iter(containers.values()))
     vendor = policy.vendors.get(first.target or first.vendor)
@@ -261,7 +261,7 @@ def _described(name: str, containers: Mapping[str, ContainerStatus], policy: Pol
     return OwnClaim(vendor, requests, template) if template.name == name else None
 
 
-def _request_in(container: ContainerStatus, vendor: Vendor, policy: Policy) -> DeviceRequest:
+def _request_in(container: ClaimedContainer, vendor: Vendor, policy: Policy) -> DeviceRequest:
     """The request that the status of a container describes in a vendor's keys.
 
     Raises:

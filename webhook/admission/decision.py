@@ -177,20 +177,36 @@ class Status(Struct, frozen=True, kw_only=True, omit_defaults=True):
     hidden: Sequence[str] = ()  # the containers in which this webhook has hidden devices
 
 
-_status: Final = msgspec.json.Decoder(Status)
-_NO_STATUS: Final = Status(containers={})
+class ClaimedContainer(Struct, frozen=True, rename={"claim_request": "claimRequest"}):
+    """What is read back of a container: its request in the keys of its claim, if it has one."""
+
+    vendor: str = ""
+    target: str | None = None
+    written: Mapping[str, str] = {}
+    claim: str | None = None
+    claim_request: str | None = None
+
+
+class StoredStatus(Struct, frozen=True):
+    """What is read back of a status: anybody, or another version of this webhook, may have written the rest."""
+
+    containers: Mapping[str, ClaimedContainer] = {}
+    hidden: Sequence[str] = ()
+
+
+_status: Final = msgspec.json.Decoder(StoredStatus)
 
 MAX_STATUS: Final = 256 * 1024
 """The most characters of a status that is read: an API server stores no longer annotations (``TotalAnnotationSizeLimitB``)."""
 
 
-def status_in(metadata: Metadata) -> Status:
+def status_in(metadata: Metadata) -> StoredStatus:
     """Return the status that a pod has; an empty one if it has none, or what this webhook does not write."""
     text = (metadata.annotations or {}).get(STATUS)
     try:
-        return _NO_STATUS if text is None or len(text) > MAX_STATUS else _status.decode(text)
+        return StoredStatus() if text is None or len(text) > MAX_STATUS else _status.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        return _NO_STATUS
+        return StoredStatus()
 
 
 MAX_FACTS: Final = 16 * 1024
