@@ -170,7 +170,8 @@ def append(path: str, entries: Sequence[Entry], operations: list[Operation], *, 
     if missing and entries:
         operations.append({"op": "add", "path": path, "value": entries})
     else:
-        operations.extend([{"op": "add", "path": f"{path}/-", "value": entry} for entry in entries])
+        end = f"{path}/-"
+        operations.extend([{"op": "add", "path": end, "value": entry} for entry in entries])
 
 
 def write_map(

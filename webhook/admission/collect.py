@@ -276,7 +276,6 @@ class _Requests(msgspec.Struct):
     # by position and vendor, each container as it requests in the keys of that vendor
     found: dict[int, dict[str, ContainerRequest]] = {}
     named: dict[str, int] = {}  # the position of each container, by its name
-    regular: list[str] = []  # the names of the containers that are no init containers
 
     def _container(self, position: int, vendor: Vendor) -> ContainerRequest:
         """A container as it requests in the keys of a vendor; a new one if it has no key of that vendor yet."""
@@ -328,7 +327,6 @@ class _Requests(msgspec.Struct):
     def add_pod_keys(self) -> None:
         """Add the keys of the pod to the containers that they apply to; a container may request by them alone."""
         self.named = {container.name: position for position, container in enumerate(self.keys.containers)}
-        self.regular = self.keys.regular
         by_vendor = self._pod_entries()
         vendors = self.policy.vendors
         applies_to = {name: self._positions(vendors[name], entries) for name, entries in by_vendor.items()}
@@ -403,13 +401,13 @@ class _Requests(msgspec.Struct):
             return [self._position(name, key_name) for name, key_name in named.items()] or lending
         names = (key for key in vendor.keys.values() if key.kind == "container" and key.absent == "only")
         key = next(names, None)
-        if key is not None and len(self.regular) > 1:
+        if key is not None and len(self.keys.regular) > 1:
             message = (
-                f"no key names which of {len(self.regular)} containers requests the GPU: "
+                f"no key names which of {len(self.keys.regular)} containers requests the GPU: "
                 f"add the annotation {key.spellings[0].text}"
             )
             raise deny(Reason.NO_SUCH_CONTAINER, message)
-        return [*map(self.named.__getitem__, self.regular[:1])]
+        return [*map(self.named.__getitem__, self.keys.regular[:1])]
 
     def _join_copies(self, applies_to: dict[str, list[int]], by_vendor: Mapping[str, list[_PodEntry]]) -> None:
         """Apply a vendor's keys where their copy applies, in another vendor's keys, if they do not name a container."""
@@ -446,7 +444,7 @@ class _Requests(msgspec.Struct):
     def _add(self, container: ContainerRequest, owner: Owner, name: str, text: str) -> None:
         """Add a key of the pod to a container that it applies to."""
         key = container.vendor.keys[owner.key_name]
-        item = _listed_item(container, self.regular, name, text) if key.listed else text
+        item = _listed_item(container, self.keys.regular, name, text) if key.listed else text
         item = item.strip().lower() if item is not None and key.any_case else item
         if item is None or ((key.written == "items" or key.any_case) and not item.strip()):
             return

@@ -382,13 +382,6 @@ def named_row(container: ContainerRequest, target: Vendor) -> Binding:
     return tuple(bound[:1]) if rows.issuperset(bound[:1]) else ()
 
 
-def is_served(container: ContainerRequest, policy: Policy) -> bool:
-    """Return whether the settings say that the cluster serves the container's own keys, or do not say what it serves."""
-    if container.keys.claimed is not None:
-        return True
-    return policy.serves(container.vendor, [entry.key for entry in container.all_key_values.values()])
-
-
 def check_ordered(target: Vendor, origin: Origin, policy: Policy) -> None:
     """Check that an annotation chooses what the cluster serves, or a maker's plain device plugin.
 

@@ -53,11 +53,6 @@ class PodResult(Struct, frozen=True):
         second = self.second_pass.get(container.requested.position)
         return (container,) if second is None else (container, second)
 
-    @property
-    def changes(self) -> bool:
-        """Whether anything is written or removed."""
-        return bool(self.labels or self.annotations or any([container.resources for container in self.settled]))
-
 
 def resolve(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
     """Resolve a pod's keys."""
@@ -92,8 +87,13 @@ def _resolved(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
                 resolution = _checked(fewer_applied, keys, overrides, policy)
             except Denied:
                 continue
-            not_applied = tuple(_not_applied(results, without, denial.finding.message))
-            return replace(resolution, findings=(*resolution.findings, *not_applied))
+            notes = [
+                not_applied(each.requested, name, each.reading.filled.get(name), denial.finding.message)
+                for each in results
+                if isinstance(each, Settled)
+                for name in sorted(without.get(each.requested.position, ()))
+            ]
+            return replace(resolution, findings=(*resolution.findings, *notes))
         raise
 
 
@@ -139,13 +139,6 @@ def _of_namespace(settled: Settled, namespace: NamespaceDefaults) -> set[Dimensi
     }
 
 
-def _not_applied(results: Sequence[Settled | Unchanged], without: _Without, why: str) -> Iterator[Finding]:
-    for result in results:
-        if isinstance(result, Settled):
-            for dimension in sorted(without.get(result.requested.position, ())):
-                yield not_applied(result.requested, dimension, result.reading.filled.get(dimension), why)
-
-
 def keys_after(resolution: PodResult, keys: PodKeys) -> PodKeys:
     """Return the keys of the pod after the changes of a resolution."""
     containers = list(keys.containers)
@@ -161,9 +154,8 @@ def keys_after(resolution: PodResult, keys: PodKeys) -> PodKeys:
 def _checked(results: Sequence[Settled | Unchanged], keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
     """Merge containers, and check the result by a second pass."""
     first = _together(results, keys, policy)
-    if not first.changes and not any([container.translated for container in first.settled]):
-        return first
-    if _read_already(first, keys, overrides, policy):
+    writes = first.labels or first.annotations or any([each.resources or each.translated for each in first.settled])
+    if not writes or _read_already(first, keys, overrides, policy):
         return first
     second = _second_pass(first, keys, overrides, policy)
     both = zip(first.settled, second.settled, strict=True)
@@ -263,7 +255,11 @@ def _together(results: Sequence[Settled | Unchanged], keys: PodKeys, policy: Pol
     for container in settled:
         _check_alone(container, left, settled, keys)
     if len(settled) > 1:
-        _check_several(settled, policy)
+        _check_whole([container for container in settled if container.request.whole], policy)
+        for vendor, group in grouped([(container.requested.vendor, container) for container in settled]):
+            _check_source(vendor, group, policy)
+        for vendor, group in grouped([(container.target, container) for container in settled]):
+            _check_target(vendor, group)
     if any([container.translated for container in settled]):
         _name_containers(settled, keys.regular)
         if len(settled) > 1:
@@ -462,15 +458,6 @@ def _check_stays(container: Settled, left: tuple[Unchanged, ...]) -> None:
             f"{container.target.name}: split the pod, or set no target"
         )
         raise container.requested.deny(Reason.CONTAINERS_DISAGREE, message)
-
-
-def _check_several(settled: Sequence[Settled], policy: Policy) -> None:
-    """Check several containers by the rules of their source, and of their target."""
-    _check_whole([container for container in settled if container.request.whole], policy)
-    for vendor, group in grouped([(container.requested.vendor, container) for container in settled]):
-        _check_source(vendor, group, policy)
-    for vendor, group in grouped([(container.target, container) for container in settled]):
-        _check_target(vendor, group)
 
 
 def _check_whole(whole: Sequence[Settled], policy: Policy) -> None:

@@ -216,7 +216,12 @@ class _Search(Struct):
         if others := tuple(name for name in claimed if name not in ours):
             self.claims[slot.path] = others
         first = next(filter(ours.__contains__, claimed), None)
-        return container if first is None else replace(container, claimed=_claimed(own[first], ours[first]))
+        if first is None:
+            return container
+        vendor, requests, template = own[first]
+        name = ours[first] if len(requests) > 1 else None
+        entries = requests[name or next(iter(requests))].entries
+        return replace(container, claimed=Claimed(vendor.name, entries, template, name))
 
     def _read(self, texts: Mapping[str, str] | None, names: Names) -> dict[str, str]:
         """The labels, annotations or node selector keys that any vendor reads."""
@@ -229,11 +234,6 @@ class _Search(Struct):
                 keys[key] = texts[key]
         self.keys_left -= len(keys)
         return keys
-
-
-def _claimed(own: OwnClaim, request: str | None) -> Claimed:
-    name = request if len(own.requests) > 1 else None
-    return Claimed(own.vendor.name, own.requests[name or next(iter(own.requests))].entries, own.template, name)
 
 
 def _check_names(all_slots: Iterable[Slot]) -> None:
@@ -458,7 +458,7 @@ _KNOWN: Final[Mapping[tuple[OwnKeyKind, Place], frozenset[str]]] = {
 def unread_keys(
     kind: OwnKeyKind, labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None, policy: Policy
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the webhook's keys on a namespace or pod.
+    """Yield what is wrong with the webhook's keys on a namespace or pod, and with labels that have only a few values.
 
     Other steps report values of annotations, of the mode and of the roll-out.
     """
@@ -470,8 +470,15 @@ def unread_keys(
         for key in [key for key in sorted(own) if not _read(key, place, kind, policy)][:MOST]:
             message = f"{place} {key[:LETTERS]} has no effect on a {kind}: {_meant(key, place, kind, policy)}"
             yield Finding(Reason.OWN_KEY_UNUSED, message, None, f"{place} {key[:LETTERS]}")
-    if labels:
-        yield from _odd_values(kind, labels, policy.settings.opt_in_label)
+    if not labels:
+        return
+    allowed = _OF_PODS if kind == "pod" else {policy.settings.opt_in_label: (ENABLED, DISABLED), OPT_OUT: (FORBIDDEN,)}
+    for key, values in allowed.items():
+        value = labels.get(key)
+        if value is not None and value not in values:
+            shown = value[:LETTERS]
+            message = f"label {key}: {shown!r} has no effect on a {kind}: write {' or '.join(values)}, or remove it"
+            yield Finding(Reason.OWN_KEY_UNUSED, message, None, f"label {key}", shown)
 
 
 def _read(key: str, place: Place, kind: OwnKeyKind, policy: Policy) -> bool:
@@ -480,17 +487,6 @@ def _read(key: str, place: Place, kind: OwnKeyKind, policy: Policy) -> bool:
         return place == "label" and key == policy.settings.opt_in_label
     names = policy.labels if place == "label" else policy.annotations
     return key in policy.request_keys or bool(names.owners(key))
-
-
-def _odd_values(kind: OwnKeyKind, labels: Mapping[str, str], opt_in: str) -> Iterator[Finding]:
-    """Report unknown values of labels that have only a few."""
-    allowed = _OF_PODS if kind == "pod" else {opt_in: (ENABLED, DISABLED), OPT_OUT: (FORBIDDEN,)}
-    for key, values in allowed.items():
-        value = labels.get(key)
-        if value is not None and value not in values:
-            shown = value[:LETTERS]
-            message = f"label {key}: {shown!r} has no effect on a {kind}: write {' or '.join(values)}, or remove it"
-            yield Finding(Reason.OWN_KEY_UNUSED, message, None, f"label {key}", shown)
 
 
 def _meant(key: str, place: Place, kind: OwnKeyKind, policy: Policy) -> str:

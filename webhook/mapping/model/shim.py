@@ -414,13 +414,12 @@ class Shim(Strict):
             amounts["cores"] = str(-(-request.cores.value // self.units.cores))
         missing = _AMOUNTS.difference(amounts)
         values: dict[str, str] = {}
+        indexes = [str(index) for index in range(min(request.devices or 0, MAX_INDEXED))] if self.indexed else []
         for variable in self.variables:
             if variable.uses.isdisjoint(missing):
-                if not variable.indexed:
-                    values[variable.name] = variable.template.format_map(amounts)
-                for index in range(min(request.devices or 0, MAX_INDEXED) if variable.indexed else 0):
-                    amounts["index"] = str(index)
-                    values[variable.name.format_map(amounts)] = variable.template.format_map(amounts)
+                for index in indexes if variable.indexed else ("",):
+                    amounts["index"] = index
+                    values[variable.name.replace(INDEX, index)] = variable.template.format_map(amounts)
         return values
 
 
