@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.mapping.vendors import ACME
-from webhook.mapping.document import MappingError
+from webhook.mapping.document import MappingError, Problems
 from webhook.mapping.load import builtin, documents_in, load_policy, probe, settings_in
-from webhook.mapping.model.guard import guard_lists
+from webhook.mapping.model.guard import compile_guards, guard_lists
 
 
 def test_a_folder_in_the_order_of_its_names(tmp_path: Path) -> None:
@@ -66,6 +66,10 @@ def test_built_in_documents() -> None:
     folder = resources.files("webhook.mapping") / "builtin"
     assert {file.name for file in folder.iterdir() if file.is_file()} == {f"{vendor}.yaml" for vendor in builtin()}
     assert {file.name for file in (folder / "guards").iterdir()} == {f"{name}.yaml" for name in guard_lists()}
+    problems = Problems()
+    for each in guard_lists().values():
+        compile_guards(each.guard, None, problems)
+    assert problems.found == []
     standby = [vendor.name for vendor in load_policy().vendors.values() if vendor.inactive]
     assert standby == ["gpushare", "mig-single", "mps", "whole"]
 

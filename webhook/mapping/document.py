@@ -138,8 +138,7 @@ _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 def events_of(text: str) -> Iterator[events.Event]:
     """Parse a text to events: only they still have tags, anchors, the style of scalars, and lines."""
-    stream: Iterator[events.Event] = yaml.parse(text, Loader=_LOADER)
-    return stream
+    yield from iter(_LOADER(text).get_event, None)
 
 
 def line_of(event: events.Event) -> int:
@@ -233,11 +232,12 @@ class Walker:
 
     def node(self, event: events.Event, path: FieldPath) -> Any:
         """Build the value that begins with an event."""
-        self.lines.setdefault(path, line_of(event))
+        if path not in self.lines:
+            self.lines[path] = line_of(event)
         self.check(event, path)
-        if isinstance(event, events.AliasEvent):
-            return self.alias(event)
-        return self.scalar(event, path) if isinstance(event, events.ScalarEvent) else self.content(event, path)
+        if isinstance(event, events.ScalarEvent):
+            return self.scalar(event, path)
+        return self.alias(event) if isinstance(event, events.AliasEvent) else self.content(event, path)
 
     def content(self, event: events.Event, path: FieldPath) -> Any:
         """Build the list or mapping that begins with an event."""
@@ -250,8 +250,9 @@ class Walker:
         while not isinstance(event := next(self._stream), events.MappingEndEvent):
             key = self.key(event, path, values)
             if key is not None:
-                self.lines[*path, key] = line_of(event)
-                values[key] = self.node(next(self._stream), (*path, key))
+                here = (*path, key)
+                self.lines[here] = line_of(event)
+                values[key] = self.node(next(self._stream), here)
         return values
 
     def read(self) -> Iterator[Document]:
@@ -262,36 +263,36 @@ class Walker:
                     yield Document(self._source, root, lines)
                 elif root is not None:
                     hint = "write `key: value` lines"
-                    self._report("the document is not a mapping of keys", (), lines[()], hint=hint)
+                    self._report("the document is not a mapping of keys", (), lines[()], hint)
 
     def check(self, event: events.Event, path: FieldPath) -> None:
         """Report an event that the dialect does not permit as a value: anchors, aliases, tags and deep nesting."""
-        line = line_of(event)
-        self._check_features(event, path, line)
-        if isinstance(event, events.CollectionStartEvent) and len(path) >= MAX_DEPTH:
-            self._report(f"nested deeper than {MAX_DEPTH} levels", path[:3], line)
+        self._check_features(event, path)
+        if len(path) >= MAX_DEPTH and isinstance(event, events.CollectionStartEvent):
+            self._report(f"nested deeper than {MAX_DEPTH} levels", path[:3], line_of(event))
             raise _TooMany
 
     def key(self, event: events.Event, path: FieldPath, values: Mapping[str, Any]) -> str | None:
         """Return a key, or ``?`` for what cannot be one: its content is dropped, and the next node is its value."""
-        line = line_of(event)
-        self._check_features(event, path, line)
+        self._check_features(event, path)
         if not isinstance(event, events.ScalarEvent):
             if not isinstance(event, events.AliasEvent):
-                self._report("a key is a list or mapping", path, line, hint="write text as the key")
+                self._report("a key is a list or mapping", path, line_of(event), "write text as the key")
                 self.content(event, (*path, "?"))
             return "?"
         key: str = event.value
-        if _plain(event):
+        if event.implicit[0]:
             if key == "<<":
-                self._report("merge keys are not supported", path, line, hint="write the keys out, or use `extends`")
+                hint = "write the keys out, or use `extends`"
+                self._report("merge keys are not supported", path, line_of(event), hint)
             elif key == "":
-                self._report("a key is missing before the colon", path, line)
+                self._report("a key is missing before the colon", path, line_of(event))
             elif key.lower() in _AMBIGUOUS or key == "~":
                 message = f"the key {key} is a boolean or null to some parsers"
-                self._report(message, path, line, hint=f'quote it: "{key}"')
+                self._report(message, path, line_of(event), f'quote it: "{key}"')
         if key in values:
-            self._report(f"duplicate key {key}", (*path, key), line, hint=f"first in line {self.lines[*path, key]}")
+            here = (*path, key)
+            self._report(f"duplicate key {key}", here, line_of(event), f"first in line {self.lines[here]}")
         return key
 
     def alias(self, event: events.AliasEvent) -> None:
@@ -299,8 +300,8 @@ class Walker:
 
     def scalar(self, event: events.ScalarEvent, path: FieldPath) -> str | float | bool | None:
         """Return a value; report one that parsers read differently."""
-        text, line = str(event.value), line_of(event)
-        if not _plain(event):
+        text = str(event.value)
+        if not event.implicit[0]:
             return text
         if text in _CONSTANTS:
             return _CONSTANTS[text]
@@ -308,27 +309,25 @@ class Walker:
         if meant is not None:
             what = "null" if meant == "null" else "a boolean"
             message = f"{text} is {what} to some parsers and text to others"
-            self._report(message, path, line, hint=f'write {meant} or "{text}"')
+            self._report(message, path, line_of(event), f'write {meant} or "{text}"')
         whole = _WHOLE.fullmatch(text) is not None
         if whole and len(text) > MAX_DIGITS:
-            self._report(f"a number of {len(text)} digits", path, line, hint=f"at most {MAX_DIGITS}, or quote it")
+            hint = f"at most {MAX_DIGITS}, or quote it"
+            self._report(f"a number of {len(text)} digits", path, line_of(event), hint)
             return text
         return int(text) if whole else text
 
-    def _check_features(self, event: events.Event, path: FieldPath, line: int) -> None:
-        if isinstance(event, events.AliasEvent) or getattr(event, "anchor", None) is not None:
+    def _check_features(self, event: events.Event, path: FieldPath) -> None:
+        anchor, tag = getattr(event, "anchor", None), getattr(event, "tag", None)
+        if anchor is not None:
             sign = "*" if isinstance(event, events.AliasEvent) else "&"
-            message = f"anchors and aliases are not supported: {sign}{getattr(event, 'anchor', '')}"
-            self._report(message, path, line, hint=f"write it out, or quote a text that begins with {sign}")
-        tag, hint = getattr(event, "tag", None), "remove it, or quote a text that begins with !"
+            hint = f"write it out, or quote a text that begins with {sign}"
+            self._report(f"anchors and aliases are not supported: {sign}{anchor}", path, line_of(event), hint)
         if tag is not None:
-            self._report(f"tags are not supported: {tag}", path, line, hint=hint)
+            hint = "remove it, or quote a text that begins with !"
+            self._report(f"tags are not supported: {tag}", path, line_of(event), hint)
 
     def _report(self, message: str, path: FieldPath, line: int, hint: str | None = None) -> None:
         self.problems.append(Problem(message, path, hint, self._source, line))
         if len(self.problems) >= MAX_PROBLEMS:
             raise _TooMany
-
-
-def _plain(event: events.ScalarEvent) -> bool:
-    return bool(event.implicit[0])

@@ -521,7 +521,10 @@ def _ordinary_key(glob: str) -> str | None:
     keys = _ordinary()["keys"]
     if "*" not in glob:
         return glob if glob in keys else None
-    return next(filter(compile_glob(glob).fullmatch, keys), None)
+    near = [key for key in keys if key.startswith(glob.partition("*")[0])]
+    return (
+        next(filter(compile_glob(glob).fullmatch, near), None) if near else None
+    )  # an expression takes time to compile
 
 
 @cache

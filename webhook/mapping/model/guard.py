@@ -235,10 +235,14 @@ def compile_guards(models: Sequence[Guard], shim: Shim | None, problems: Problem
     rules: list[Guard] = []
     places: dict[GuardPlace, NameSet] = {}
     for index, written in enumerate(models):
-        here = problems.at("guard", index)
+        here, found = problems.at("guard", index), len(problems.found)
+        if written.named is None:  # the tests check those of the lists
+            _check_rule(written, here)
+        sound = len(problems.found) == found
         for rule in _listed(written, here):
             rules.append(rule)
-            _check_rule(rule, shim, here)
+            if shim is not None and rule.sources is None and sound:
+                _check_shim(rule, shim, here)
             places[rule.place] = places.get(rule.place, NameSet()) | rule.listed
     marks = {mark for rule in rules for mark in rule.marks}
     anywhere = any(rule.anywhere for rule in rules)
@@ -265,8 +269,8 @@ def _listed(model: Guard, problems: Problems) -> Sequence[Guard]:
     return lists[model.named].guard if model.named in lists else ()
 
 
-def _check_rule(rule: Guard, shim: Shim | None, problems: Problems) -> None:
-    found, place = len(problems.found), rule.place
+def _check_rule(rule: Guard, problems: Problems) -> None:
+    place = rule.place
     hides = place == "env" and rule.harmless
     problems.when(
         rule.hides and not hides, "hides", "no value hides devices", "write the values in `unless`, of variables"
@@ -279,8 +283,6 @@ def _check_rule(rule: Guard, shim: Shim | None, problems: Problems) -> None:
     problems.when(valued, place, "a mount has no value", hint)
     _check_source(rule, problems)
     _check_spelling(rule, problems)
-    if shim is not None and rule.sources is None and len(problems.found) == found:
-        _check_shim(rule, shim, problems)
 
 
 def _check_spelling(rule: Guard, problems: Problems) -> None:
