@@ -43,8 +43,6 @@ from webhook.text import shorten, shown
 MAX_AUDITED: Final = 16 * 1024
 """The most characters of a status in the audit log: container names are not validated before admission."""
 
-_BY_DEFAULT: Final = " by default"
-
 MAX_LINES: Final = 8
 """Lines of a summary for containers."""
 
@@ -53,7 +51,6 @@ MAX_NAME: Final = 30
 
 _encode: Final = msgspec.json.Encoder().encode
 
-_NOTHING_RESOLVED: Final = PodResult(())
 _NOTHING_REQUESTED: Final = untouched(Reason.NO_GPU_KEYS)
 
 
@@ -115,7 +112,7 @@ def _take_steps(facts: Facts, policy: Policy, steps: Steps) -> Decision:
     if seen.denial is not None:
         return denied(seen.denial, seen.findings)
     hides, claims = policy.settings.hide_devices, bool(seen.claims or pod.spec.resource_claims)
-    resolution = _NOTHING_RESOLVED
+    resolution = PodResult(())
     try:
         if claims:
             check_keys(pod, seen.slots, policy)
@@ -318,7 +315,7 @@ def _line(name: str, container: ContainerStatus) -> str:
     request = container.allocation or container.request
     devices, memory, cores = request["devices"], request["memory"], request["cores"]
     many, each = ("device", "") if devices == 1 else ("devices", " each")
-    counted, sized, parted = [_BY_DEFAULT if dimension in container.defaults else "" for dimension in DIMENSIONS]
+    counted, sized, parted = [" by default" if dimension in container.defaults else "" for dimension in DIMENSIONS]
     if memory == cores == "100%":
         amounts = f"{devices} whole {many}{counted}"
     else:

@@ -155,7 +155,8 @@ def _by_scheduler(allocation: Allocation) -> bool:
 
 def _free_from_node(plan: Plan) -> None:
     """Have the scheduler choose the node that a pod names, if it allocates the devices."""
-    node, allocated = plan.pod.spec.node_name, [each for each in plan.allocations if _by_scheduler(each)]
+    node = plan.pod.spec.node_name
+    allocated = [each for each in plan.allocations if _by_scheduler(each)] if node else []
     if not node or not (allocated or plan.templates):
         return
     if plan.policy.settings.node_name == "deny":
