@@ -205,7 +205,6 @@ class Surroundings:
     """What upkeep works with; nothing here may block.
 
     Attributes:
-        trust: which CAs callers trust now.
         publish: takes the CAs that callers must trust, PEM, whenever they may have changed; empty if they are unknown.
         seconds: monotonic, the clock of `trust`.
     """

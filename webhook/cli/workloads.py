@@ -61,7 +61,6 @@ class PodPlace(Struct, frozen=True):
     Attributes:
         path: its path in the object; ``()`` for the object itself.
         owner: kind and name of the owner that a controller would write into the pods that it creates; None for a pod.
-        pod: the pod, or the template.
         parts: where the parts of the pod are in the object, as pairs of paths.
         fixed: whether a text in the object changes the pod, so that nothing can be written beside it.
         fields: the fields of the pod spec, besides the containers, that the object's API has; None: all of them.

@@ -122,7 +122,6 @@ class Connections:
     """The connections of a listener; a sweep drops those that have missed a deadline, and each counts in sweeps.
 
     Attributes:
-        failures: failed handshakes by reason.
         waiting: the connections that the server waits for, the longest first.
         headers: bytes in incomplete headers.
         open: all connections, also those in a handshake.

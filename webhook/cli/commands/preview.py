@@ -153,13 +153,11 @@ class NextPod:
     """What the next pods of one template would be.
 
     Attributes:
-        namespace: their namespace.
         workload: its title, ``deployment/train``, with the path of the template if it has several.
         outcome: what admission would do.
         effects: what that changes for its author; empty for a pod that is stored as sent, or only completed.
         codes: the reason, and the warnings that it would cause.
         text: a line for each container, or why the pod is denied; and warnings that no effect says.
-        requests: whether they request devices.
         listed: whether they do, or would cause a warning.
         stored: what would be written, whatever the digest of the policy is; pods of one template may differ in that.
         before: what they are under the policy that another one is compared with.

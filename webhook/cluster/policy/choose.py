@@ -316,11 +316,9 @@ class PolicyOutcome:
     """The result of compiling ConfigMaps.
 
     Attributes:
-        policy: the policy in force.
         verdicts: one for each ConfigMap: that of the settings first, then of mappings, the oldest first.
         accepted: the texts to store as last good, by the name of their ConfigMap.
-        mappings: the documents in force, beside the built-in ones.
-        settings: the settings in force, as a document.
+        mappings: those in force, beside the built-in ones.
     """
 
     policy: Policy

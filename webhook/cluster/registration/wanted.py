@@ -94,7 +94,6 @@ class Webhook:
     """One webhook of a configuration.
 
     Attributes:
-        failure_policy: what the API server does without an answer.
         modes: which opted-in namespaces it is for: those that enforce, those that only audit or warn, or any; None: it is for
             all namespaces.
         subject: what switches it on: an entry of the setting `validation`, `hide`, or both; None: it is always on.

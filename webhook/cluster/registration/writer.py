@@ -150,16 +150,12 @@ class Writer:
     """Keeps one webhook configuration as one policy wants it; see `reconcile` for what it does and `run` for when.
 
     Attributes:
-        required: what the policy in force requires.
-        mode: who maintains the webhook configuration.
         owner: the ClusterRole of the release, which owns the webhook configuration.
-        version: the version of this program.
         is_current: called before CAs are removed; returns whether other replicas can only be using those of `site`.
         opted_in: returns the labels of each namespace that has opted in, as far as is known.
         serving: returns whether callers that trust the CAs of `site` can be answered.
         follows: the writer of the mutating webhook configuration, for that of the validating one; see `judged`.
         follower: the other way round.
-        repairs: the number of repairs, by kind.
         as_desired: whether the webhook configuration lets through every pod that the policy requires; None if that is not
             known yet.
     """

@@ -44,7 +44,7 @@ from webhook.mapping.strict import Range, ordered
 from webhook.pod import DEVICE_CLASS
 from webhook.request import Dimension, Percent, Size
 
-_LITERAL: Final = re.compile(r"[A-Za-z0-9]")
+_LETTER: Final = re.compile(r"[A-Za-z0-9]")
 MAX_NAMES: Final = 2048  # the most names that one document may list
 
 
@@ -126,7 +126,7 @@ def _name_set(keys: Mapping[FieldPath, str], variables: Variables, problems: Pro
     for path, template in ((path, Template(key)) for path, key in keys.items()):
         here = problems.at(*path)
         check_variables([template], variables, here)
-        nothing = _LITERAL.search(VARIABLE.sub("", template.text)) is None
+        nothing = _LETTER.search(VARIABLE.sub("", template.text)) is None
         here.when(nothing, (), f"{template.text!r} matches every key", "write a part of the key itself")
         names += (name for name, _ in template.names(variables))
         expressions.append(_expression(template, variables, here))
@@ -375,7 +375,6 @@ def _range(key: str, amounts: Range | Mapping[str, Range] | None, models: frozen
 
 BESIDE: Final = 8  # Letters of an expression for each listed name, beside the name itself
 LEAST: Final = 6  # Letters that a key without a domain begins with, at least: ordinary pods carry shorter ones
-_LETTER: Final = re.compile(r"[A-Za-z0-9]")
 _DNS: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 _END_OF_DOMAIN: Final = re.compile(r"(?:[a-z0-9.-]*\.)?[a-z0-9-]+\.[a-z0-9-]+")
 _PREFIX: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9._-]*")
