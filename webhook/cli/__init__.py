@@ -62,7 +62,7 @@ class Program(click.Group):
         if cmd_name not in COMMANDS:
             return None
         # What a command imports and compiles stays: to look for garbage in it took a tenth of the time.
-        gc.set_threshold(50_000)
+        gc.set_threshold(200_000)
         command = getattr(import_module(f"webhook.cli.commands.{cmd_name}"), cmd_name)
         assert isinstance(command, click.Command)  # noqa: S101  (a mistake in the table above)
         for each in (command, *(command.commands.values() if isinstance(command, click.Group) else ())):
