@@ -11,7 +11,7 @@ from tests.mapping.vendors import ACME, problems
 from tests.mapping.vendors import vendor as made_of
 from tests.naming import each_of
 from webhook.cli.commands.schema import mapping_json_schema
-from webhook.mapping.document import Document, MappingError, Problems, parse
+from webhook.mapping.document import MAX_PROBLEMS, Document, MappingError, Problems, parse
 from webhook.mapping.load import build_policy, combinations
 from webhook.mapping.model.compiling import compile_vendor
 from webhook.mapping.model.vendor import Vendor as Schema
@@ -119,6 +119,14 @@ def test_the_probes_of_many_forms() -> None:
     assert problems.found == []
     many = made.model_copy(update={"forms": made.forms * 1500})
     assert sum(1 for _ in combinations(many)) > 1500
+
+
+def test_few_unknown_names_are_searched_for() -> None:
+    """A search takes milliseconds, and a document has room for thousands of names."""
+    forms = [{"name": f"f{n}", "when": {f"Gpu{n}{m}": 1 for m in range(32)}} for n in range(64)]
+    found = problems(json.dumps({**document(), "forms": forms}))
+    assert len(found) >= 64 * 32
+    assert sum(problem.hint is not None and "gpu" in problem.hint for problem in found) == MAX_PROBLEMS
 
 
 def test_documents_without_lines_are_reported() -> None:

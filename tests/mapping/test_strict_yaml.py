@@ -145,7 +145,7 @@ def test_json_is_read_too() -> None:
         ("a: b\n c: d\n", 2, "not YAML"),
         ("a: 1\n\tb: 1\n", 2, "a tab: indent with spaces"),
         ("a: b\nc: \x00", 2, "a character"),
-        ("a: 1\nb: \udc80", 2, "not Unicode"),
+        ("a: 1\nb: \udc80", 2, "not UTF-8"),
         (f"a: {'9' * 5000}", 1, "5000 digits"),
         ("a: " + "[" * 100, 1, "nested deeper"),
         ("a: " + "[" * 100 + "]" * 100, 1, "nested deeper"),

@@ -29,6 +29,7 @@ from webhook.mapping.writing import NoEquivalent, Written, write
 from webhook.pod import NodeTerm, Pod, node_terms
 from webhook.reasons import Denied, Finding, Reason, deny
 from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, UNLIMITED, Dimension, Percent, Request, Size, bytes_text
+from webhook.text import shorten
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """What the API server writes for a pod that names none; a manifest that has not been through one means the same."""
@@ -158,7 +159,9 @@ def _bare(
     if text in {"whole", "share"}:
         return text == "whole", "namespace", None
     if text is not None:
-        message = f"the namespace's annotation {labels.BARE_DEVICES}: {text!r} was ignored: write whole or share"
+        message = (
+            f"the namespace's annotation {labels.BARE_DEVICES}: {shorten(text, 40)!r} was ignored: write whole or share"
+        )
         invalid = Finding(Reason.NAMESPACE_DEFAULT_INVALID, message, field=labels.BARE_DEVICES, value=text)
     if "memory" in defaults:
         memory = defaults["memory"]
@@ -180,7 +183,7 @@ def _namespace_defaults(
         try:
             defaults[dimension] = _default(dimension, text, policy.largest_card)
         except ValueError as error:
-            message = f"the namespace's annotation {field}: {text!r} was ignored: {error}"
+            message = f"the namespace's annotation {field}: {shorten(text, 40)!r} was ignored: {error}"
             findings.append(Finding(Reason.NAMESPACE_DEFAULT_INVALID, message, field=field, value=text))
     return defaults, tuple(findings)
 

@@ -97,8 +97,6 @@ def sourced_policy(options: PolicyOptions, *, silent: bool = False) -> SourcedPo
         raise Failure([str(error)]) from error
     except OSError as error:
         raise Failure([f"{error.filename}: {error.strerror}"]) from error
-    except UnicodeDecodeError as error:
-        raise Failure([f"{options.mappings or options.settings}: not UTF-8 text"]) from error
     for line in () if silent else found.warnings:
         tell(line)
     return found

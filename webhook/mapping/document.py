@@ -57,8 +57,8 @@ _BEGINNING: Final = 3  # the fewest characters of a name that count as the begin
 def nearest_known(name: str, known: Iterable[str], aliases: Iterable[str] = ()) -> str:
     """Return a hint for an unknown name: the known one, or alias of one, that was probably meant, else all known ones."""
     names = sorted(known)
-    likely, start = sorted({*names, *aliases}), name[:64]
-    near = difflib.get_close_matches(start, likely, n=1) or difflib.get_close_matches(start.lower(), likely, n=1)
+    likely = {each.lower(): each for each in sorted({*names, *aliases})}
+    near = [likely[each] for each in difflib.get_close_matches(name[:64].lower(), likely, n=1)]
     near = near or [each for each in names if len(name) >= _BEGINNING and each.startswith(name)][:1]
     return f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}" if names else "there are none"
 
@@ -99,9 +99,10 @@ class Problems(Struct, frozen=True):
     def unknown(
         self, path: FieldPath | str, kind: str, name: str, known: Collection[str], aliases: Iterable[str] = ()
     ) -> None:
-        """Add a problem if none of these has the name."""
+        """Add a problem if none of these has the name, with a hint for the first ones: each is searched for."""
         if name not in known:
-            self.add(path, f"no {kind} is called {name!r}", nearest_known(name, known, aliases))
+            hint = nearest_known(name, known, aliases) if len(self.found) < MAX_PROBLEMS else None
+            self.add(path, f"no {kind} is called {name!r}", hint)
 
     def parsed(self, path: FieldPath, written: Any, parse: Callable[[Any], T]) -> T | None:
         """Parse what is written; None if that is nothing, or no such value."""
@@ -202,7 +203,7 @@ def parse(text: str, source: str) -> list[Document]:
             documents = list(reader.read())
         except UnicodeEncodeError as error:
             line = text.count("\n", 0, error.start) + 1
-            reader.problems.append(Problem("not Unicode text", source=source, line=line))
+            reader.problems.append(Problem("not UTF-8 text", source=source, line=line))
         except yaml.YAMLError as error:
             reader.problems.append(syntax_problem(error, text, source))
         if reader.problems:

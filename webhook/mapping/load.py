@@ -154,12 +154,16 @@ def documents_in(path: Path | None) -> list[Document]:
     if path is None:
         return []
     files = sorted(file for file in path.iterdir() if file.suffix in {".yaml", ".yml"}) if path.is_dir() else [path]
-    return [document for file in files for document in parse(file.read_text(), str(file))]
+    return [document for file in files for document in parse(_text_in(file), str(file))]
+
+
+def _text_in(file: Path) -> str:
+    return file.read_text("utf-8", "surrogateescape")  # `parse` reports what is not UTF-8, with its line
 
 
 def settings_in(path: Path | None) -> Document | None:
     """Read the settings document of a file; None without a file, or if it is empty."""
-    documents = [] if path is None else parse(path.read_text(), str(path))
+    documents = [] if path is None else parse(_text_in(path), str(path))
     if len(documents) > 1:
         raise MappingError([Problem("contains more than one document", source=str(path))])
     return documents[0] if documents else None

@@ -369,7 +369,7 @@ _TOLD: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], tuple[str, str | No
     "literal_error": lambda found, about: (f"{_quoted(found)} is not one of {about['expected']}", None),
     "string_pattern_mismatch": lambda found, about: (
         f"string should match pattern '{about['pattern']}', not {_quoted(found)}",
-        _MEANT.format(found.lower()) if re.search(about["pattern"], found.lower()) else None,
+        "names are lower-case" if re.search(about["pattern"], found.lower()) else None,
     ),
     "too_short": lambda found, _: (f"is an empty {'map' if found == {} else 'list'}", "write one entry or more"),
     "too_long": lambda found, about: (f"has {len(found)} entries", f"at most {about['max_length']} are allowed"),

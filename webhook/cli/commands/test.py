@@ -172,8 +172,6 @@ def judged_case(folder: Path, with_documents: WithDocuments, *, update: bool) ->
         return (str(error),)
     except OSError as error:
         return (f"{error.filename}: {error.strerror}",)
-    except UnicodeDecodeError:
-        return ("a file of the case is not UTF-8 text",)
 
 
 def run_case(folder: Path, with_documents: WithDocuments) -> Ran:
@@ -182,7 +180,7 @@ def run_case(folder: Path, with_documents: WithDocuments) -> Ran:
     Raises:
         MappingError: a mapping or the settings are invalid.
         ManifestError: a manifest cannot be read.
-        OSError, UnicodeDecodeError: a file cannot be read.
+        OSError: a file cannot be read.
     """
     mappings, settings = (part if part.exists() else None for part in (folder / MAPPINGS, folder / SETTINGS))
     policy = with_documents(documents_in(mappings), settings_in(settings), partial=False)
@@ -217,7 +215,7 @@ def _read(file: Path) -> list[Manifest]:
 def _expectation(file: Path) -> Expectation | None:
     if not file.exists():
         return None
-    documents = parse(file.read_text(), str(file))
+    documents = parse(file.read_text("utf-8", "surrogateescape"), str(file))
     if len(documents) != 1:
         raise OSError(0, f"contains {len(documents)} documents, not one", str(file))
     return validated(Expectation, documents[0].data, documents[0])
@@ -238,7 +236,7 @@ def _failures(folder: Path, ran: Ran, expectation: Expectation | None) -> Iterat
     stored, reported = folder / STORED, folder / REPORT
     if expectation is None and not stored.exists() and not reported.exists():
         yield f"nothing is expected: write {EXPECTATION}, or record what becomes of it with --update"
-    if reported.exists() and (text := reported.read_text(encoding="utf-8")) != ran.report:
+    if reported.exists() and (text := reported.read_text("utf-8", "replace")) != ran.report:
         yield _difference(REPORT, text, ran.report)
     if stored.exists() or reported.exists():
         expected = [each.data for each in _read(stored)]
