@@ -272,10 +272,10 @@ CLAIM_PREFIX: Final = "vgpu-"
 _HEX: Final = 20
 """Digits of the hash in a name: nobody finds another content for one."""
 
-TEMPLATE_NAME: Final = rf"^{CLAIM_PREFIX}[0-9a-f]{{{_HEX}}}$"
+TEMPLATE_NAME: Final = re.compile(rf"^{CLAIM_PREFIX}[0-9a-f]{{{_HEX}}}$")
 """An expression for the names of our templates, in Python and in RE2."""
 
-CLAIM_NAME: Final = rf"^.+-{CLAIM_PREFIX}.*-[bcdfghjklmnpqrstvwxz2456789]{{5}}$"
+CLAIM_NAME: Final = re.compile(rf"^.+-{CLAIM_PREFIX}.*-[bcdfghjklmnpqrstvwxz2456789]{{5}}$")
 """An expression for the names of claims that are made from them: of the pod, of the claim in it, and five of the letters that
 Kubernetes takes for a random part (``k8s.io/apimachinery/pkg/util/rand``)."""
 

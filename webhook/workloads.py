@@ -13,6 +13,7 @@ from webhook.mapping.document import FieldPath, MappingError, parse
 from webhook.mapping.settings import Settings
 
 FILE: Final = "workloads.yaml"
+NOTHING: Final = (None, False, 0, "0", "")  # values of a key by which it requests nothing
 
 Pattern: TypeAlias = tuple[str, ...]
 """The parts of a path; ``*`` is any key or element."""

@@ -129,7 +129,7 @@ def test_nobody_answers(run: Run, tmp_path_factory: pytest.TempPathFactory) -> N
 def test_junit_of_what_xml_forbids() -> None:
     """A parser gets every character that XML permits, and a replacement for others."""
     text = "a\x00b\x1b[31m\ud800\uffff <&\"'> ]]> \U0001f600\tc"
-    (suite,) = ET.fromstring(formatted(found(error(text, text, hint=text), ok("fine")), "junit"))
+    (suite,) = ET.fromstring(formatted(found(error(text, text, hint=text), ok("fine")), "junit", None))
     readable = "a\ufffdb\ufffd[31m\ufffd\ufffd <&\"'> ]]> \U0001f600\tc"
     assert suite[0][0].attrib["message"] == readable
     assert suite[0][0].text == f"{readable}\nnext: {readable}"
@@ -151,7 +151,7 @@ def test_github_escapes() -> None:
     """A runner decodes a command to the same text and name, and nothing in them begins another command."""
     file, text = "a,b:c%2C.yaml", "100 %\r\n::error::x%0A, y: z"
     results = found(Result(error("", hint="").level, "", (text,), "", (FileLine(file, 3),)))
-    (line,) = formatted(results, "github").splitlines()
+    (line,) = formatted(results, "github", None).splitlines()
     command = re.fullmatch(r"::error file=([^,:]*),line=3,title=api-server::(.*)", line)
     assert command is not None
     assert unquote(command[1]) == file

@@ -121,7 +121,7 @@ async def test_the_order(tmp_path: Path, authority: Pair) -> None:
     }
     found = []
     for kubeconfig, gone in ((named, ""), (None, "KUBECONFIG"), (None, "KUBERNETES_SERVICE_HOST"), (None, "")):
-        found.append((await load_access(kubeconfig, everything, account)).configuration.host)
+        found.append((await load_access(kubeconfig, everything, account, None)).configuration.host)
         everything.pop(gone, None)
     assert found == [
         "https://named:1",

@@ -396,7 +396,7 @@ def test_lists_are_split(items: list[Any], rest: Any) -> None:
 def test_levels_that_are_kept(levels: int) -> None:
     """So many, and null for what is deeper; what follows stays."""
     text = b'{"a":' * levels + b"1" + b"}" * levels
-    data = json.loads(mended(b'{"deep":' + text + b',"after":[1]}', MAX_DEPTH))
+    data = json.loads(mended(b'{"deep":' + text + b',"after":[1]}'))
     assert data["after"] == [1]
     depth, value = 0, data["deep"]
     while isinstance(value, dict):

@@ -9,7 +9,6 @@ and share would each have a GPU of their own.
 """
 
 import itertools
-import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -128,8 +127,6 @@ def _check_beside(plan: Plan, slot: Slot, claims: Sequence[str], beside: str | N
         raise deny(Reason.CLAIM_BESIDE_REQUEST, message, container=slot.name, field=f"claims[{device_class}]")
 
 
-_TEMPLATE_NAME: Final = re.compile(TEMPLATE_NAME)
-_CLAIM_NAME: Final = re.compile(CLAIM_NAME)
 _WRITE_KEYS: Final = "request the share in the keys of a mapping instead, of which the webhook makes a claim"
 
 
@@ -155,8 +152,8 @@ def check_keys(pod: Pod, slots: Sequence[Slot], policy: Policy) -> None:
 def _check_source(claim: PodClaim) -> None:
     """Deny a claim that is not ours by its status, but by its name."""
     for name, names in (
-        (claim.resource_claim_template_name or "", _TEMPLATE_NAME),
-        (claim.resource_claim_name or "", _CLAIM_NAME),
+        (claim.resource_claim_template_name or "", TEMPLATE_NAME),
+        (claim.resource_claim_name or "", CLAIM_NAME),
     ):
         if len(name) <= MAX_OBJECT_NAME and names.match(name):
             message = f"{name} is made by the webhook for requests that this pod has not: {_WRITE_KEYS}"

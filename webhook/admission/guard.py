@@ -88,7 +88,7 @@ def guard_pod(plan: Plan) -> None:
     for slot, vendor, share in plan.left_alone:
         _guard_container(plan, slot, vendor, None, share=bool(share))
         if share is not None:  # what hides devices concerns only those that request some
-            _show_devices(plan, slot, vendor, moved=False)
+            _report_hiding(plan, slot, vendor, moved=False)
     if len(plan.slots) > 1:
         _guard_others(plan)
 
@@ -102,7 +102,7 @@ def _guard_allocation(plan: Plan, allocation: Allocation) -> None:
         _guard_host_paths(plan, allocation)
     _guard_container(plan, slot, vendor, allocation.request, share=allocation.share)
     if slot.env:
-        _show_devices(plan, slot, vendor, moved=allocation.moved)
+        _report_hiding(plan, slot, vendor, moved=allocation.moved)
     if allocation.copy is not None:
         _guard_container(plan, slot, allocation.copy, allocation.request, share=allocation.share)
     if slot.container.env_from is not ABSENT:
@@ -358,7 +358,7 @@ def _guarded_env(slot: Slot, vendor: Vendor) -> list[EnvVar]:
     return [entry for entry in slot.env if entry.name in names] if names else []
 
 
-def _show_devices(plan: Plan, slot: Slot, vendor: Vendor, *, moved: bool) -> None:
+def _report_hiding(plan: Plan, slot: Slot, vendor: Vendor, *, moved: bool) -> None:
     """Find variables that hide the container's own devices: the kubelet puts the pod's after those of the device plugin.
 
     Another webhook may write them to containers that request nothing in its own keys, before these are translated. If the

@@ -1,7 +1,7 @@
-"""Judging what is about to be stored, by the same `decide`, without a rule of its own and without a patch.
+"""Judging what is about to be stored: by the same `decide`, without a patch, and by rules for what it never sees.
 
 A mutating webhook sees a pod early and, if others run after it, not as it is stored. Whatever `decide` would still change or
-deny was undone or added since.
+deny was undone or added since. An update may not change what `decide` would remove, or what counts at creation only.
 
 An ephemeral container has no resources, and may reach the devices of its pod. So it is judged as a container with each share
 of the pod, whatever that is requested by, and denied where such a container would be denied, or something in it removed.
@@ -35,7 +35,7 @@ from webhook.pod import DEVICE_CLASS, EPHEMERAL_CONTAINERS, Container, Metadata,
 from webhook.reasons import Denied, Finding, Reason, ReasonKind
 from webhook.request import Request
 from webhook.text import shorten
-from webhook.workloads import Spot, children, matches
+from webhook.workloads import NOTHING, Spot, children, matches
 
 MOST_FIELDS: Final = 4
 """The most fields that a denial lists."""
@@ -439,7 +439,6 @@ _OF_NODES: Final = frozenset(
     }
 )
 """Fields beside the containers with names of labels, or with what is looked at elsewhere."""
-_NOTHING: Final = (None, False, 0, "0", "")
 _OWN: Final = {key: place for place in ("label", "annotation") for key in keys_of("pod", place)}
 
 
@@ -472,7 +471,7 @@ def _uncounted(data: Any, spot: Spot, policy: Policy) -> Iterator[Stray]:
     # It looks at the limits of the first container.
     limits = _at(data, (*spot.spec, "containers", 0, "resources", "limits"))
     names = [
-        str(name) for name, amount in children(limits) if amount not in _NOTHING and policy.resources.owners(str(name))
+        str(name) for name, amount in children(limits) if amount not in NOTHING and policy.resources.owners(str(name))
     ]
     if names and not any(name in NameSet.of(counted.names) for name in names) and spot.path[-1] == "template":
         right = path_text((*around, *counted.at[:-1]))
@@ -548,7 +547,7 @@ def _keys_below(spec: Any, amounts: Collection[FieldPath], others: Collection[Fi
         for key, child in members:
             if isinstance(child, dict | list):
                 left += [((*path, key), child)] if child and (*path, key) not in others else []
-            elif isinstance(key, str) and "/" in key and child not in _NOTHING:
+            elif isinstance(key, str) and "/" in key and child not in NOTHING:
                 yield (*path, key)
 
 

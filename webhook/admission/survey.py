@@ -44,9 +44,6 @@ MAX_CONTAINERS: Final = 1024
 MAX_KEYS: Final = 1024
 """The most GPU keys of a pod, in all places: eight for each container that may request; no vendor has so many."""
 
-MAX_KEY: Final = 317
-"""The most characters of a key: Kubernetes permits a domain of 253, a slash and a name of 63."""
-
 MAX_VALUE: Final = 8 * 1024
 """The most characters of a key's value: enough for a list with every container that may request."""
 
@@ -230,7 +227,7 @@ class _Search(Struct):
             return keys
         for key in sorted(names.possible(texts)):
             if names.owners(key):
-                _check_length(key, texts[key], self.keys_left - len(keys))
+                _check_length(texts[key], self.keys_left - len(keys))
                 keys[key] = texts[key]
         self.keys_left -= len(keys)
         return keys
@@ -255,8 +252,8 @@ def _resource_keys(resources: Resources, policy: Policy, keys_left: int) -> tupl
     unknown: list[str] = []
     for key in sorted({**limits, **requests}):
         if key in exact or owners(key):
-            if len(keys) >= keys_left or len(key) > MAX_KEY:
-                _check_length(key, "", keys_left - len(keys))
+            if len(keys) >= keys_left:
+                _check_length("", keys_left - len(keys))
             limit, request = limits.get(key), requests.get(key)
             text = _text(limit)
             # Nearly always the API server has written the limits as requests.
@@ -275,13 +272,12 @@ def _text(quantity: QuantityText | None) -> str | None:
     return None if quantity is None else canonical(quantity if isinstance(quantity, str) else repr(quantity))
 
 
-def _check_length(key: str, value: str, keys_left: int) -> None:
-    """Deny more or longer keys than any pod needs: later steps process all of them."""
+def _check_length(value: str, keys_left: int) -> None:
+    """Deny more keys, or longer values, than any pod needs: later steps process all of them."""
     if keys_left <= 0:
         raise deny(Reason.TOO_MANY, f"the pod has more than {MAX_KEYS} GPU keys: remove those that it does not need")
-    if len(key) > MAX_KEY or len(value) > MAX_VALUE:
-        what, text, most = ("name", key, MAX_KEY) if len(key) > MAX_KEY else ("value", value, MAX_VALUE)
-        message = f"the {what} {text[:40]!r}… of a GPU key has {len(text)} characters: write at most {most}"
+    if len(value) > MAX_VALUE:
+        message = f"the value {value[:40]!r}… of a GPU key has {len(value)} characters: write at most {MAX_VALUE}"
         raise deny(Reason.TOO_MANY, message)
 
 
@@ -371,7 +367,7 @@ def _unlisted(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
 
 def _like_a_device(key: str, policy: Policy) -> str | None:
     """Say of a resource name that resembles no key that it looks like a device's, and which keys it may stand for."""
-    if len(key) > MAX_KEY or not looks_like_device(key) or policy.near.knows(key):
+    if not looks_like_device(key) or policy.near.knows(key):
         return None
     similar = policy.near.vaguely(key, policy.settings.target)[:MAX_SIMILAR]
     if similar:

@@ -89,9 +89,9 @@ def _in_config_map(obj: KubeObject, text: str) -> Iterator[FoundDocument]:
             raise _invalid(obj, ("metadata",), why)
 
 
-def _invalid(obj: KubeObject, path: FieldPath, message: str, hint: str | None = None) -> MappingError:
+def _invalid(obj: KubeObject, path: FieldPath, message: str) -> MappingError:
     place = (*obj.path, *path)
-    return MappingError([Problem(message, place, hint, obj.manifest.source, obj.manifest.line(place))])
+    return MappingError([Problem(message, place, None, obj.manifest.source, obj.manifest.line(place))])
 
 
 def _embedded(obj: KubeObject, text: str, kind: DocumentKind, key: str, value: object) -> FoundDocument:

@@ -76,7 +76,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 }
 
 
-def read_yaml(text: str, source: str, most: int = MAX_NODES) -> Iterator[Manifest]:
+def read_yaml(text: str, source: str, most: int) -> Iterator[Manifest]:
     """Read the documents of a text, except empty ones, with at most so many values in each.
 
     Raises:

@@ -11,6 +11,7 @@ from webhook.cli.files import Manifest, ManifestError
 from webhook.mapping.document import FieldPath, path_text
 from webhook.workloads import (
     CONTAINERS,
+    NOTHING,
     Kinds,
     KnownKind,
     Pattern,
@@ -252,7 +253,6 @@ IsKey: TypeAlias = Callable[[str], bool]
 """Whether a name is a resource name of a vendor."""
 
 _NAME: Final = re.compile(r"[\w.-]+/[\w.-]+")
-_NOTHING: Final = (None, False, 0, "0", "")
 
 
 def spots_of(obj: KubeObject, places: Sequence[PodPlace], kinds: Kinds) -> list[Spot]:
@@ -310,7 +310,7 @@ def _unnamed(
         (merged, "is merged into every pod"),
     ):
         for path, value in _at(obj, patterns):
-            if value not in _NOTHING:
+            if value not in NOTHING:
                 yield path, f"not judged: {path_text(path)} {what}"
     read = {path for spot in spots for path in spot.patches()}
     for path, value in _at(obj, known.texts):
@@ -325,5 +325,5 @@ def _keys(value: Any, path: FieldPath, judged: set[FieldPath], is_key: IsKey) ->
     for key, child in children(value):
         if isinstance(child, dict | list):
             yield from _keys(child, (*path, key), judged, is_key)
-        elif isinstance(key, str) and child not in _NOTHING and is_key(key):
+        elif isinstance(key, str) and child not in NOTHING and is_key(key):
             yield (*path, key)

@@ -15,7 +15,6 @@ the templates of a namespace are bounded, namespaces take turns, and what is del
 import asyncio
 import datetime as dt
 import itertools
-import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
@@ -133,7 +132,7 @@ class ClaimingPod(msgspec.Struct, frozen=True):
         named: dict[str, list[str]] = {}
         for each in self.spec.resource_claims or ():
             name = each.resource_claim_template_name
-            if name is not None and _OURS.match(name) and self.status.phase not in ENDED:
+            if name is not None and TEMPLATE_NAME.match(name) and self.status.phase not in ENDED:
                 named.setdefault(name, []).append(each.name)
         return named
 
@@ -145,7 +144,6 @@ class _PodView(NamedTuple):
     waiting: tuple[str, ...] = ()
 
 
-_OURS: Final = re.compile(TEMPLATE_NAME)
 _decode_template = msgspec.json.Decoder(_TemplateObject).decode
 _decode_pod = msgspec.json.Decoder(ClaimingPod).decode
 

@@ -508,14 +508,14 @@ def _tokens(text: bytes) -> Iterator[tuple[int, int, re.Match[bytes]]]:
         level -= first in _CLOSING
 
 
-def mended(text: bytes, depth: int = MAX_DEPTH) -> bytes:
-    """JSON without what is nested deeper than a number of levels, and with a replacement for each invalid character."""
+def mended(text: bytes) -> bytes:
+    """JSON without what is nested deeper than `MAX_DEPTH` levels, and with a replacement for each invalid character."""
     parts: list[bytes] = []
     kept = 0
     for level, first, token in _tokens(text):
-        if level == depth + 1 and first in _OPENING:
+        if level == MAX_DEPTH + 1 and first in _OPENING:
             parts += (text[kept : token.start()], b"null")
-        elif level == depth + 1 and first in _CLOSING:
+        elif level == MAX_DEPTH + 1 and first in _CLOSING:
             kept = token.end()
     shallow = b"".join([*parts, text[kept:]]) if parts else text
     valid = shallow.decode("utf-8", "replace").encode()

@@ -88,8 +88,8 @@ def current_context(kubeconfig: Path | None) -> str | None:
 async def load_access(
     kubeconfig: Path | None,
     environment: Mapping[str, str],
-    service_account: Path = SERVICE_ACCOUNT,
-    context: str | None = None,
+    service_account: Path,
+    context: str | None,
 ) -> ApiClient:
     """Load the address of the API server, our identity, and the proxy; a `ConfigurationError` if that is not possible."""
     configuration = Configuration()

@@ -38,6 +38,7 @@ from certs.upkeep import (
 from certs.x509 import SERVING_LIFE, STATIC_CA_LIFE, CertificateError, by_der
 from webhook.admission import decide
 from webhook.admission.judge import judge_pod
+from webhook.cluster.registration.wanted import MUTATE, VALIDATE
 from webhook.mapping.model.policy import Policy
 from webhook.server import logs
 from webhook.server.http import Connections, Endpoint, Handler, dispatcher, listening
@@ -214,9 +215,6 @@ class Background:
                 self._log.error("bug", task=name, **error_fields(error))
             await self.sleep(backoff.failed())
 
-
-MUTATE: Final = "/mutate"
-VALIDATE: Final = "/validate"
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 

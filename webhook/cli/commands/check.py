@@ -160,7 +160,7 @@ def as_json(found: Sequence[tuple[Check[Any], Result]], policy: str | None = Non
     return json_text({**under, "ok": all(result.level is not Level.ERROR for _, result in found), "checks": checks})
 
 
-def formatted(found: Sequence[tuple[Check[Any], Result]], output: str, policy: str | None = None) -> str:
+def formatted(found: Sequence[tuple[Check[Any], Result]], output: str, policy: str | None) -> str:
     """Format results; `policy` says under which policy files were checked, in what is no report."""
     texts = {"text": as_text, "json": as_json}
     return texts[output](found, policy) if output in texts else REPORTS[output](_report_of(found))

@@ -226,8 +226,8 @@ _KEYS: Final = """\
 
 _CLAIMS: Final = f"""\
 object.spec.?resourceClaims.orValue([]).exists(c,
-  c.?resourceClaimTemplateName.orValue('').matches('{TEMPLATE_NAME}')
-  || c.?resourceClaimName.orValue('').matches('{CLAIM_NAME}')
+  c.?resourceClaimTemplateName.orValue('').matches('{TEMPLATE_NAME.pattern}')
+  || c.?resourceClaimName.orValue('').matches('{CLAIM_NAME.pattern}')
 )"""
 """What the webhook has made for other pods."""
 
@@ -282,7 +282,7 @@ def carries_name(pod: Pod, let_through: MatchedNames) -> bool:
 
 def _of_ours(claim: PodClaim) -> bool:
     template, name = claim.resource_claim_template_name or "", claim.resource_claim_name or ""
-    return re.match(TEMPLATE_NAME, template) is not None or re.match(CLAIM_NAME, name) is not None
+    return TEMPLATE_NAME.match(template) is not None or CLAIM_NAME.match(name) is not None
 
 
 def resource_names(containers: Iterable[Container]) -> list[str]:

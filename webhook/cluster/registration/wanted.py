@@ -69,7 +69,8 @@ TIMEOUT: Final = 5
 INJECT_CA_FROM: Final = "cert-manager.io/inject-ca-from"
 """The annotation that makes cert-manager fill in ``caBundle``."""
 
-PATH: Final = "/mutate"
+MUTATE: Final = "/mutate"
+VALIDATE: Final = "/validate"
 PORT: Final = 443
 
 Labels: TypeAlias = Mapping[str, str]
@@ -144,7 +145,7 @@ _DOCUMENTS: Final = (_sent("configmaps", "CREATE", "UPDATE"),)
 
 MUTATING: Final = ConfigurationKind(
     "MutatingWebhookConfiguration",
-    PATH,
+    MUTATE,
     (
         Webhook(ENFORCE, FAIL, "enforcing"),
         Webhook(AUDIT, IGNORE, "auditing"),
@@ -155,7 +156,7 @@ MUTATING: Final = ConfigurationKind(
 )
 VALIDATING: Final = ConfigurationKind(
     "ValidatingWebhookConfiguration",
-    "/validate",
+    VALIDATE,
     (
         Webhook(PODS, FAIL, "enforcing", "pods"),
         Webhook(EPHEMERAL, FAIL, "enforcing", "ephemeralContainers", _EPHEMERAL_CONTAINERS, devices_expression),
@@ -176,7 +177,7 @@ class ServiceReference:
 
     namespace: str
     name: str
-    path: str = PATH
+    path: str = MUTATE
     port: int = PORT
 
     def __str__(self) -> str:
@@ -340,8 +341,8 @@ def read_address(url: str | None, service: str | None) -> ServiceReference | str
     if url is not None and service is not None:
         raise ValueError("--url and --service exclude each other: use one of them")
     if url is not None and not _is_address(url):
-        must = f"must be an https URL with the path {PATH}, without query, fragment and user"
-        raise ValueError(f"--url {url}: {must}, such as https://127.0.0.1:8443{PATH}")
+        must = f"must be an https URL with the path {MUTATE}, without query, fragment and user"
+        raise ValueError(f"--url {url}: {must}, such as https://127.0.0.1:8443{MUTATE}")
     if service is None:
         return url
     namespace, _, name = service.partition("/")
@@ -357,7 +358,7 @@ def _is_address(url: str) -> bool:
         rest = parts.port == 0 or parts.query or parts.fragment or parts.username is not None
     except ValueError:  # brackets without an end, or a port that is none
         return False
-    return parts.scheme == "https" and bool(parts.hostname) and parts.path.endswith(PATH) and not rest
+    return parts.scheme == "https" and bool(parts.hostname) and parts.path.endswith(MUTATE) and not rest
 
 
 def address_for(address: ServiceReference | str, kind: ConfigurationKind) -> ServiceReference | str:
@@ -365,8 +366,8 @@ def address_for(address: ServiceReference | str, kind: ConfigurationKind) -> Ser
     if kind is MUTATING or not address:
         return address
     if isinstance(address, ServiceReference):
-        return replace(address, path=f"{address.path.removesuffix(PATH)}{kind.path}")
-    return f"{address.removesuffix(PATH)}{kind.path}"
+        return replace(address, path=f"{address.path.removesuffix(MUTATE)}{kind.path}")
+    return f"{address.removesuffix(MUTATE)}{kind.path}"
 
 
 def _client_config(site: Site, kind: ConfigurationKind) -> Object:

@@ -25,6 +25,7 @@ from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from webhook.mapping.document import Problems
+from webhook.mapping.model.keys import VARIABLE
 from webhook.mapping.strict import (
     FEW,
     SOME,
@@ -270,7 +271,6 @@ PLACEHOLDERS: Final = {
     "index": "0|[1-9][0-9]*",
 }
 """The placeholders in the value of a variable, and patterns of what replaces them."""
-PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _AMOUNTS: Final = frozenset({"memory", "cores"})  # a request may leave them without a value
 
 INDEX: Final = "{index}"
@@ -296,7 +296,7 @@ class ShimVariable(Struct, frozen=True, dict=True):
     @cached_property
     def uses(self) -> frozenset[str]:
         """The placeholders in the template."""
-        return frozenset(PLACEHOLDER.findall(self.template))
+        return frozenset(VARIABLE.findall(self.template))
 
     @cached_property
     def indexed(self) -> bool:
@@ -310,7 +310,7 @@ class ShimVariable(Struct, frozen=True, dict=True):
 
     def can_be(self, value: str) -> bool:
         """Return whether some request gives the variable this value, in any case."""
-        parts = PLACEHOLDER.split(self.template)
+        parts = VARIABLE.split(self.template)
         pattern = "".join(
             f"(?:{PLACEHOLDERS.get(part, '.*')})" if index % 2 else re.escape(part) for index, part in enumerate(parts)
         )
@@ -581,7 +581,7 @@ def _check_limit(model: Shim, problems: Problems) -> None:
     hint = "write `limit: env` if variables of the pod set it, `limit: plugin` if the device plugin does"
     problems.when(model.limit is None, "limit", "is missing: what sets the limit", hint)
     if model.limit == "env":
-        limited = {name for value in model.env.values() for name in PLACEHOLDER.findall(value)}
+        limited = {name for value in model.env.values() for name in VARIABLE.findall(value)}
         message = "`limit: env` does not specify which limit the variables set"
         problems.when(not model.needs, "needs", message, "write `needs: [memory]`")
         for index, need in enumerate(model.needs):
@@ -677,9 +677,9 @@ def _check_variable(name: str, value: str, model: Shim, problems: Problems) -> N
     message = f"the variable for all devices is {plain!r}, not {value!r}"
     problems.when(plain != value and INDEX not in value, (), message, "write the same in both")
     hint = f"write one of {', '.join(f'{{{name}}}' for name in PLACEHOLDERS)}"
-    for placeholder in PLACEHOLDER.findall(value):
+    for placeholder in VARIABLE.findall(value):
         problems.when(placeholder not in PLACEHOLDERS, (), f"{{{placeholder}}} is not known", hint)
-    problems.when(re.search("[{}]", PLACEHOLDER.sub("", value)), (), "unmatched brace")
+    problems.when(re.search("[{}]", VARIABLE.sub("", value)), (), "unmatched brace")
 
 
 def _check_name(name: str, problems: Problems) -> None:
