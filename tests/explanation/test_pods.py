@@ -203,16 +203,17 @@ def merge(manifest: Any, part: Any) -> None:
 
 
 def correction_of(row: Json) -> str:
-    """The numbers that are to be written instead, or with which code nothing is offered."""
+    """The numbers that are to be written instead, alike in all containers and sides, or with which code nothing is offered."""
     if "case" in row:
         explained = explained_case(CASES / row["case"])
     else:
-        resources = {"limits": row["limits"], "requests": row["limits"]}
-        explained = explain_pod(view(pod_with({"name": "main", "resources": resources})), CONTEXT, POLICY)
+        resources = {"limits": row["limits"], "requests": row.get("requests", row["limits"])}
+        alike = [{"name": f"c{number}", "resources": resources} for number in range(row.get("containers", 1))]
+        explained = explain_pod(view(pod_with(*alike)), CONTEXT, POLICY)
     if explained["correction"] is None:
         return f"nothing for {explained['denial']['code']}"
-    [container] = explained["correction"]["manifest"]["spec"]["containers"]
-    return json.dumps(container["resources"]["limits"])
+    containers = explained["correction"]["manifest"]["spec"]["containers"]
+    return "\n".join(sorted({json.dumps(side) for each in containers for side in each["resources"].values()}))
 
 
 def test_corrections(*, update_golden: bool) -> None:

@@ -301,9 +301,9 @@ class _Requests(msgspec.Struct):
                     message = f"{name} is in requests only and was copied to limits: write it to limits"
                     finding = Finding(Reason.PROMOTED_TO_LIMITS, message, container.name, f"requests[{name}]", text)
                     container.findings.append(finding)
-            elif request not in (None, limit) and container.quantity(key, name, request) != number:
+            elif request not in (None, limit) and (other := container.quantity(key, name, request)) != number:
                 message = f"{name} is {limit} in limits and {request} in requests: write the same value to both"
-                raise container.deny(Reason.LIMIT_DIFFERS, message, instead=instead_of(name, number))
+                raise container.deny(Reason.LIMIT_DIFFERS, message, instead=instead_of(name, number, other))
             container.add(owner, name, text, number)
 
     def _owner(self, name: str, keys: ContainerKeys) -> Owner:

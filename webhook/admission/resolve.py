@@ -91,7 +91,7 @@ def _resolved(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
                 not_applied(each.requested, name, each.reading.filled.get(name), denial.finding.message)
                 for each in results
                 if isinstance(each, Settled)
-                for name in sorted(without.get(each.requested.position, ()))
+                for name in without.get(each.requested.position, ())
             ]
             return replace(resolution, findings=(*resolution.findings, *notes))
         raise
@@ -119,16 +119,16 @@ def _fewer_defaults(results: Sequence[Settled | Unchanged], namespace: Namespace
     for group in (writing, settled) if len(writing) < len(settled) else (settled,):
         defaults = {each.requested.position: _of_namespace(each, namespace) for each in group}
         for applied in fewer(dict.fromkeys(itertools.chain.from_iterable(defaults.values()))):
-            without = {position: dimensions - applied.keys() for position, dimensions in defaults.items()}
+            without = {position: [each for each in some if each not in applied] for position, some in defaults.items()}
             if any(without.values()):
                 yield without
 
 
-def _of_namespace(settled: Settled, namespace: NamespaceDefaults) -> set[Dimension]:
+def _of_namespace(settled: Settled, namespace: NamespaceDefaults) -> list[Dimension]:
     """The dimensions in which the namespace decides what a container gets: it fills one in, or (None) has nothing do so."""
     filled, vendor = settled.reading.filled, settled.requested.vendor
     open_ones = vendor.defaults.keys() - settled.reading.specified
-    return {
+    return [
         dimension
         for dimension, default in namespace.items()
         if (
@@ -136,7 +136,7 @@ def _of_namespace(settled: Settled, namespace: NamespaceDefaults) -> set[Dimensi
             if default is None
             else dimension in filled and filled[dimension].origin == "namespace"
         )
-    }
+    ]
 
 
 def keys_after(resolution: PodResult, keys: PodKeys) -> PodKeys:

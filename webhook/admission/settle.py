@@ -33,7 +33,7 @@ from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.values import KeyValue, LeftAlone, Reading, fewer, form_of, step_between
 from webhook.mapping.writing import MAX_SELECTED, NoEquivalent, Written
 from webhook.reasons import Denied, Finding, Reason
-from webhook.request import ALL, UNLIMITED, Dimension, Memory, Number, Request, Size, exact_text
+from webhook.request import ALL, DIMENSIONS, UNLIMITED, Dimension, Memory, Number, Request, Size, exact_text
 
 USUAL_NODE: Final = 16
 """The devices of the largest usual nodes: the cloud machines and servers with the most have 16."""
@@ -222,7 +222,7 @@ def _kept_elsewhere(intent: Intent) -> Finding | None:
 def _stays_as_sent(intent: Intent) -> bool:
     """Whether the target's keys are those that the container has."""
     try:
-        settled = _settled(intent, {})
+        settled = _settled(intent, {}, {})
     except Denied:
         return False
     return not (settled.translated or settled.resources or settled.keys or settled.claim)
@@ -239,7 +239,7 @@ def _left_unserved(intent: Intent) -> Unchanged:
     """Leave what another system of the cluster may serve: a form with `leave`, whole devices by a count alone."""
     container, source = intent.container, intent.container.vendor
     try:
-        settled = _settled(intent, {})
+        settled = _settled(intent, {}, {})
     except Denied as denial:
         if isinstance(denial, LeftAlone) and denial.finding.reason is not Reason.SIZE_UNKNOWN:
             return Unchanged(container, denial.finding.message, placed=True)
@@ -273,20 +273,19 @@ def _away(intent: Intent, namespace: NamespaceDefaults) -> Settled:
 def _with_most_defaults(intent: Intent, namespace: NamespaceDefaults) -> Settled:
     """Settle with as many of the namespace's defaults as can be written without changing what is specified."""
     if not namespace:
-        return _settled(intent, namespace)
+        return _settled(intent, {}, {})
     denial: Denied | None = None
     why = ""
     for applied in fewer(namespace):
         try:
-            settled = _settled(intent, applied)
+            left_out = {name: default for name, default in namespace.items() if name not in applied}
+            settled = _settled(intent, applied, left_out, why)
         except Denied as error:
             denial = error
             why = why or error.finding.message
             continue
         changed = _changed(intent, settled) if applied else None
         if changed is None:
-            for dimension in [dimension for dimension in namespace if dimension not in applied]:
-                settled.findings.insert(0, not_applied(intent.container, dimension, namespace[dimension], why))
             return settled
         why = why or changed
     assert denial is not None  # noqa: S101  (without the namespace's defaults nothing is changed by them)
@@ -302,7 +301,7 @@ def _changed(intent: Intent, settled: Settled) -> str | None:
         return None
     alone = Intent(intent.container, intent.target, replace(intent.overrides, defaults={}), intent.policy)
     try:
-        request = _settled(alone, {}).request
+        request = _settled(alone, {}, {}).request
     except Denied:
         return None
     for dimension in rounded:
@@ -312,27 +311,28 @@ def _changed(intent: Intent, settled: Settled) -> str | None:
     return None
 
 
-def _settled(intent: Intent, namespace: NamespaceDefaults) -> Settled:
-    """Settle with all of these defaults of the namespace that can fill anything."""
+def _settled(intent: Intent, namespace: NamespaceDefaults, left_out: NamespaceDefaults, why: str = "") -> Settled:
+    """Settle with all of these defaults of the namespace that can fill anything; why others are left out is reported."""
     container, target = intent.container, intent.target
     defaults = intent.defaults(namespace)
-    omitted: dict[Dimension, str] = {}
+    omitted = dict.fromkeys(left_out, why)
     for dimension, default in namespace.items():
         if default is not None and defaults.get(dimension) is not default:
             expressed = dimension in target.expressed
             why = "a count alone requests whole devices here" if expressed else f"{target.name} has no key for it"
             omitted[dimension] = why
     counted = _perhaps_counted(container, target)
-    known = {**defaults, **namespace}
+    known = {**defaults, **namespace, **left_out}
     if counted is not None and defaults.pop("devices", None) is not None:
         omitted["devices"] = f"{counted} may already be the count"
     reading = container.read(intent.policy, defaults, home=intent.home)
     settled = _kept(intent, reading) if intent.home else _translated(intent, reading)
     settled.findings += filter(None, _hardly_meant(settled, intent))
     for dimension in reading.passed_over:
-        omitted[dimension] = f"no key for it can be added to {container.shown}"
+        omitted.setdefault(dimension, f"no key for it can be added to {container.shown}")
     if omitted:
-        settled.findings[:0] = [not_applied(container, name, known[name], why) for name, why in omitted.items()]
+        names = filter(omitted.get, DIMENSIONS)
+        settled.findings[:0] = [not_applied(container, name, known[name], omitted[name]) for name in names]
     return settled
 
 

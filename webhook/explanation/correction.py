@@ -84,6 +84,7 @@ def _containers(slot: Slot, policy: Policy, denial: Finding) -> Iterator[Contain
     corrected = _CORRECTED.get(denial.reason)
     if corrected is not None and (one := corrected(container, denial.field or "", policy)) is not None:
         yield one
+        return
     sized = any(_sizes(name, text, policy) for side in _sides(container) for name, text in side.items())
     for instead in denial.instead:
         # The keys of a share are only for who has requested none; a label is no resource.
@@ -122,11 +123,18 @@ def _renamed(container: Container, field: str, policy: Policy) -> Container | No
     return _with_sides(container, *sides)
 
 
+def _with_limits_requested(container: Container, _: str, policy: Policy) -> Container:
+    limits, requests = _sides(container)
+    same = {key: limits[key] for key in requests.keys() & limits if policy.resources.owners(key)}
+    return _with_sides(container, limits, requests | same)
+
+
 _CORRECTED: Final[Mapping[Reason, Callable[[Container, str, Policy], Container | None]]] = {
     Reason.PRIVILEGED: lambda container, *_: _replace(container, security_context=None),
     Reason.GUARDED: _without_env,
     Reason.COLLISION: _without_env,
     Reason.NEAR_MISS: _renamed,
+    Reason.LIMIT_DIFFERS: _with_limits_requested,
 }
 """What a reason by itself suggests for the denied container."""
 
