@@ -222,8 +222,7 @@ def exceeded(pod: Pod, *, few: bool) -> Finding | None:
         )
     if few and (spec.node_name is None or len(spec.node_name) <= MAX_NODE_NAME):
         return None
-    counted = _counted(spec, containers, sides)
-    return next((_beyond(number, most, what, field) for number, most, what, field in counted if number > most), None)
+    return next(filter(None, itertools.starmap(_beyond, _counted(spec, containers, sides))), None)
 
 
 def _counted(
@@ -253,8 +252,8 @@ def _variables(lists: Sequence[msgspec.Raw]) -> int:
     return 0 if b"".join(lists).count(b"{") <= MAX_LISTED else sum(len(entries(raw, ENV)) for raw in lists)
 
 
-def _beyond(number: int, most: int, what: str, field: str) -> Finding:
-    return _finding(f"the pod has {number} {what}, more than the limit of {most}", field)
+def _beyond(number: int, most: int, what: str, field: str) -> Finding | None:
+    return None if number <= most else _finding(f"the pod has {number} {what}, more than the limit of {most}", field)
 
 
 def _finding(message: str, field: str) -> Finding:

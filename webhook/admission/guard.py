@@ -85,10 +85,7 @@ def guard_pod(plan: Plan) -> None:
         _guard_pod_fields(plan)
     for allocation in plan.allocations:
         _guard_allocation(plan, allocation)
-    for slot, vendor, share in plan.left_alone:
-        _guard_container(plan, slot, vendor, None, share=bool(share))
-        if share is not None:  # what hides devices concerns only those that request some
-            _report_hiding(plan, slot, vendor, moved=False)
+    _guard_left(plan)
     if len(plan.slots) > 1:
         _guard_others(plan)
 
@@ -107,6 +104,14 @@ def _guard_allocation(plan: Plan, allocation: Allocation) -> None:
         _guard_container(plan, slot, allocation.copy, allocation.request, share=allocation.share)
     if slot.container.env_from is not ABSENT:
         _report_env_from(plan, allocation)
+
+
+def _guard_left(plan: Plan) -> None:
+    """Apply the guard to containers that stay in their keys; what hides devices concerns those that request some."""
+    for slot, vendor, share in plan.left_alone:
+        _guard_container(plan, slot, vendor, None, share=bool(share))
+        if share is not None:
+            _report_hiding(plan, slot, vendor, moved=False)
 
 
 def _guard_others(plan: Plan) -> None:

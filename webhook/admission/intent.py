@@ -19,7 +19,7 @@ from webhook import labels
 from webhook.admission.collect import ContainerRequest
 from webhook.admission.decision import Context, Plan
 from webhook.mapping.document import nearest_known
-from webhook.mapping.model.keys import Binding
+from webhook.mapping.model.keys import Binding, Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import ARCH_LABEL
 from webhook.mapping.model.vendor import Default, Vendor
@@ -385,6 +385,12 @@ def named_row(container: ContainerRequest, target: Vendor) -> Binding:
     return tuple(bound[:1]) if rows.issuperset(bound[:1]) else ()
 
 
+def is_served(container: ContainerRequest, policy: Policy) -> bool:
+    """Return whether the settings say that the cluster serves the container's own keys, or do not say what it serves."""
+    names = [entry.key for entry in container.all_key_values.values()]
+    return container.keys.claimed is not None or policy.serves(container.vendor, names)
+
+
 def check_ordered(target: Vendor, origin: Origin, policy: Policy) -> None:
     """Check that an annotation chooses what the cluster serves, or a maker's plain device plugin.
 
@@ -393,12 +399,17 @@ def check_ordered(target: Vendor, origin: Origin, policy: Policy) -> None:
     if origin not in {"pod", "namespace"}:
         return
     keys = [key for key in target.keys.values() if key.place == "resource"]
-    # A maker's device plugin may be all that they take: no scheduler is written for it.
-    plain = target.place.scheduler is None and bool(keys) and all(key.plain for key in keys)
-    if not plain and not policy.serves(target, [name.text for key in keys for name in key.spellings]):
+    if not _is_plain_plugin(target, keys) and not policy.serves(
+        target, [name.text for key in keys for name in key.spellings]
+    ):
         message = f"the {origin}'s annotation {labels.TARGET} names {target.name}, which nothing here serves"
         message = f"{message}: {serving(target, policy)}"
         raise deny(Reason.NOT_SERVED, message, field=labels.TARGET, value=target.name)
+
+
+def _is_plain_plugin(vendor: Vendor, resources: list[Key]) -> bool:
+    """Whether a maker's device plugin is all that a vendor's resources take: no scheduler is written for it."""
+    return vendor.place.scheduler is None and bool(resources) and all(key.plain for key in resources)
 
 
 def unserved(container: ContainerRequest, policy: Policy) -> Denied:

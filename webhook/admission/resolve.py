@@ -255,11 +255,7 @@ def _together(results: Sequence[Settled | Unchanged], keys: PodKeys, policy: Pol
     for container in settled:
         _check_alone(container, left, settled, keys)
     if len(settled) > 1:
-        _check_whole([container for container in settled if container.request.whole], policy)
-        for vendor, group in grouped([(container.requested.vendor, container) for container in settled]):
-            _check_source(vendor, group, policy)
-        for vendor, group in grouped([(container.target, container) for container in settled]):
-            _check_target(vendor, group)
+        _check_several(settled, policy)
     if any([container.translated for container in settled]):
         _name_containers(settled, keys.regular)
         if len(settled) > 1:
@@ -458,6 +454,15 @@ def _check_stays(container: Settled, left: tuple[Unchanged, ...]) -> None:
             f"{container.target.name}: split the pod, or set no target"
         )
         raise container.requested.deny(Reason.CONTAINERS_DISAGREE, message)
+
+
+def _check_several(settled: Sequence[Settled], policy: Policy) -> None:
+    """Check several containers by the rules of their source, and of their target."""
+    _check_whole([container for container in settled if container.request.whole], policy)
+    for vendor, group in grouped([(container.requested.vendor, container) for container in settled]):
+        _check_source(vendor, group, policy)
+    for vendor, group in grouped([(container.target, container) for container in settled]):
+        _check_target(vendor, group)
 
 
 def _check_whole(whole: Sequence[Settled], policy: Policy) -> None:

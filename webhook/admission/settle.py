@@ -20,6 +20,7 @@ from webhook.admission.intent import (
     Overrides,
     check_ordered,
     is_part,
+    is_served,
     isolates_part,
     isolation_denied,
     named_row,
@@ -106,8 +107,7 @@ def settle(
 def _unchanged(intent: Intent) -> Unchanged | None:
     """A container that is left unchanged whatever it requests; None for others."""
     container, source, copy = intent.container, intent.container.vendor, intent.container.copy
-    names = [entry.key for entry in container.all_key_values.values()]
-    served = not intent.home or container.keys.claimed is not None or intent.policy.serves(source, names)
+    served = not intent.home or is_served(container, intent.policy)
     if not served and (copy is not None or container.other_spellings):
         raise unserved(container, intent.policy)
     if copy is not None and copy.vendor.name in source.allowed_with:
@@ -160,15 +160,20 @@ def _left_several(intent: Intent) -> Unchanged:
     container, source = intent.container, intent.container.vendor
     if intent.by_settings and isolates_part(intent):
         raise isolation_denied(intent)
+    _check_spellings(container)
+    if container.other_spellings and intent.home and any(variable.rows for variable in source.variables.values()):
+        return Unchanged(container, "several names in one container, which only its plugin can tell apart")
+    message = f"{container.every_shown}: the keys of one container must name the same model or chip"
+    raise container.deny(Reason.SPELLINGS_DIFFER, message)
+
+
+def _check_spellings(container: ContainerRequest) -> None:
+    """Deny two spellings of one key."""
     for other in container.other_spellings:
         first = container.all_key_values[other.key_name]
         if first.binding == other.binding or not (first.binding and other.binding):
             message = f"{first} and {other} are two spellings of one key: keep one"
             raise container.deny(Reason.SPELLINGS_DIFFER, message, other)
-    if container.other_spellings and intent.home and any(variable.rows for variable in source.variables.values()):
-        return Unchanged(container, "several names in one container, which only its plugin can tell apart")
-    message = f"{container.every_shown}: the keys of one container must name the same model or chip"
-    raise container.deny(Reason.SPELLINGS_DIFFER, message)
 
 
 def _check_copy(container: ContainerRequest, copy: ContainerRequest, policy: Policy) -> None:
@@ -256,10 +261,9 @@ def _away(intent: Intent, namespace: NamespaceDefaults) -> Settled:
     try:
         settled = _with_most_defaults(intent, namespace)
     except Denied as denial:
-        isolates = any(form.isolated for form in intent.target.forms)
-        if not isinstance(denial, LeftAlone) and not isolates and intent.by_settings and isolates_part(intent):
-            raise isolation_denied(intent) from None
-        raise
+        if isinstance(denial, LeftAlone) or not _isolated_away(intent):
+            raise
+        raise isolation_denied(intent) from None
     reading = settled.reading
     if reading.form.isolated and not (reading.request.whole or settled.form.isolated):
         if intent.by_settings:
@@ -268,6 +272,12 @@ def _away(intent: Intent, namespace: NamespaceDefaults) -> Settled:
         message = f"{shown} was isolated by hardware; {share} is limited by software only"
         settled.findings.append(Finding(Reason.ISOLATION_LOST, message, intent.container.name))
     return settled
+
+
+def _isolated_away(intent: Intent) -> bool:
+    """Whether the settings alone move a part that the hardware isolates to a vendor that isolates none."""
+    isolates = any(form.isolated for form in intent.target.forms)
+    return not isolates and intent.by_settings and isolates_part(intent)
 
 
 def _with_most_defaults(intent: Intent, namespace: NamespaceDefaults) -> Settled:
@@ -485,9 +495,7 @@ def _written_for(intent: Intent, reading: Reading) -> tuple[Request, Written, tu
         return intent.written(request)
     except NoEquivalent as error:
         failure = error
-    # A plain device plugin serves whole devices as well, if they were meant and the pod does not order another system.
-    meant = intent.overrides.whole or "memory" in reading.specified
-    if meant and not intent.chosen and request.whole and container.plain:
+    if _stays_plain(intent, reading):
         message = (
             f"{container.shown} requests whole devices, which {target.name} cannot express: left to the device plugin"
         )
@@ -507,6 +515,12 @@ def _written_for(intent: Intent, reading: Reading) -> tuple[Request, Written, tu
             continue
         return written_request, written, (*assumed, *dropped)
     raise NoEquivalent(f"({request}): {'; '.join(failure.reasons[:2]) or 'none of its forms fits'}")
+
+
+def _stays_plain(intent: Intent, reading: Reading) -> bool:
+    """Whether it is whole devices that a plain device plugin serves as well, by choice, and no order of the pod's own."""
+    meant = intent.overrides.whole or "memory" in reading.specified
+    return meant and not intent.chosen and reading.request.whole and intent.container.plain
 
 
 def _report_rounding(settled: Settled, request: Request) -> None:

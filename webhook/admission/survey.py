@@ -155,7 +155,7 @@ class _Search(Struct):
         """Search all places of a pod."""
         policy, metadata, all_slots = self.policy, pod.metadata, slots(pod)
         containers = tuple([self._container(slot) for slot in all_slots])
-        if self.claims and pod.spec.resource_claims and (own := own_claims(pod, policy)):
+        if self.claims and (own := own_claims(pod, policy)):
             containers = tuple(map(partial(self._with_own_claim, own), all_slots, containers))
         has_request = self.keys_left < MAX_KEYS or any([each.claimed is not None for each in containers])
         labels = self._read(metadata.labels, policy.labels)
@@ -164,10 +164,10 @@ class _Search(Struct):
         has_request |= bool(annotations)
         if has_request:
             _check_names(all_slots)
-        for report in (_misplaced, _misspelled):
-            for place, texts in zip(_PLACES, (metadata.labels, metadata.annotations), strict=True):
-                self.findings += report(place, texts, policy) if texts else ()
-        denial = self._denial() if self.findings else None
+        places = zip(_PLACES, (metadata.labels or {}, metadata.annotations or {}), strict=True)
+        for report, (place, texts) in itertools.product((_misplaced, _misspelled), places):
+            self.findings += report(place, texts, policy)
+        denial = self._denial()
         return Survey(keys, all_slots, self.claims, has_request, tuple(self.findings), denial)
 
     def _denial(self) -> Finding | None:
@@ -186,15 +186,19 @@ class _Search(Struct):
             self.keys_left -= len(resources)
             if unknown or requested.claims:
                 self._search_others(slot, unknown, [*resources])
-            exact = policy.resources.exact
-            by_pattern = [name for name in resources if name not in exact and _counts(slot, name)][: self.unlisted_left]
-            self.unlisted_left -= len(by_pattern)
-            for name in by_pattern:
-                self.findings += _unlisted(name, slot, policy)
+            self._report_unlisted(slot, resources)
             if resources and unknown:
                 perhaps.update(*[filter(names.fullmatch, unknown) for names in policy.other_names])
         names = tuple(sorted(perhaps)) if perhaps else ()
         return ContainerKeys(slot.name, slot.kind == "initContainers", resources, names, sidecar=slot.sidecar)
+
+    def _report_unlisted(self, slot: Slot, resources: Iterable[str]) -> None:
+        """Report few names that only a pattern reads."""
+        exact = self.policy.resources.exact
+        by_pattern = [name for name in resources if name not in exact and _counts(slot, name)][: self.unlisted_left]
+        self.unlisted_left -= len(by_pattern)
+        for name in by_pattern:
+            self.findings += _unlisted(name, slot, self.policy)
 
     def _search_others(self, slot: Slot, unknown: list[str], beside: list[str]) -> None:
         """Report few names that are no keys, and note claims."""
@@ -213,12 +217,7 @@ class _Search(Struct):
         if others := tuple(name for name in claimed if name not in ours):
             self.claims[slot.path] = others
         first = next(filter(ours.__contains__, claimed), None)
-        if first is None:
-            return container
-        vendor, requests, template = own[first]
-        name = ours[first] if len(requests) > 1 else None
-        entries = requests[name or next(iter(requests))].entries
-        return replace(container, claimed=Claimed(vendor.name, entries, template, name))
+        return container if first is None else replace(container, claimed=_claimed(own[first], ours[first]))
 
     def _read(self, texts: Mapping[str, str] | None, names: Names) -> dict[str, str]:
         """The labels, annotations or node selector keys that any vendor reads."""
@@ -231,6 +230,11 @@ class _Search(Struct):
                 keys[key] = texts[key]
         self.keys_left -= len(keys)
         return keys
+
+
+def _claimed(own: OwnClaim, request: str | None) -> Claimed:
+    name = request if len(own.requests) > 1 else None
+    return Claimed(own.vendor.name, own.requests[name or next(iter(own.requests))].entries, own.template, name)
 
 
 def _check_names(all_slots: Iterable[Slot]) -> None:
@@ -454,7 +458,7 @@ _KNOWN: Final[Mapping[tuple[OwnKeyKind, Place], frozenset[str]]] = {
 def unread_keys(
     kind: OwnKeyKind, labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None, policy: Policy
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the webhook's keys on a namespace or pod, and with labels that have only a few values.
+    """Yield what is wrong with the webhook's keys on a namespace or pod.
 
     Other steps report values of annotations, of the mode and of the roll-out.
     """
@@ -466,15 +470,8 @@ def unread_keys(
         for key in [key for key in sorted(own) if not _read(key, place, kind, policy)][:MOST]:
             message = f"{place} {key[:LETTERS]} has no effect on a {kind}: {_meant(key, place, kind, policy)}"
             yield Finding(Reason.OWN_KEY_UNUSED, message, None, f"{place} {key[:LETTERS]}")
-    if not labels:
-        return
-    allowed = _OF_PODS if kind == "pod" else {policy.settings.opt_in_label: (ENABLED, DISABLED), OPT_OUT: (FORBIDDEN,)}
-    for key, values in allowed.items():
-        value = labels.get(key)
-        if value is not None and value not in values:
-            shown = value[:LETTERS]
-            message = f"label {key}: {shown!r} has no effect on a {kind}: write {' or '.join(values)}, or remove it"
-            yield Finding(Reason.OWN_KEY_UNUSED, message, None, f"label {key}", shown)
+    if labels:
+        yield from _odd_values(kind, labels, policy.settings.opt_in_label)
 
 
 def _read(key: str, place: Place, kind: OwnKeyKind, policy: Policy) -> bool:
@@ -483,6 +480,17 @@ def _read(key: str, place: Place, kind: OwnKeyKind, policy: Policy) -> bool:
         return place == "label" and key == policy.settings.opt_in_label
     names = policy.labels if place == "label" else policy.annotations
     return key in policy.request_keys or bool(names.owners(key))
+
+
+def _odd_values(kind: OwnKeyKind, labels: Mapping[str, str], opt_in: str) -> Iterator[Finding]:
+    """Report unknown values of labels that have only a few."""
+    allowed = _OF_PODS if kind == "pod" else {opt_in: (ENABLED, DISABLED), OPT_OUT: (FORBIDDEN,)}
+    for key, values in allowed.items():
+        value = labels.get(key)
+        if value is not None and value not in values:
+            shown = value[:LETTERS]
+            message = f"label {key}: {shown!r} has no effect on a {kind}: write {' or '.join(values)}, or remove it"
+            yield Finding(Reason.OWN_KEY_UNUSED, message, None, f"label {key}", shown)
 
 
 def _meant(key: str, place: Place, kind: OwnKeyKind, policy: Policy) -> str:
