@@ -109,11 +109,10 @@ def test_a_document_is_a_start_for_ones_own(run: Run, tmp_path: Path) -> None:
 
 def test_configuration_that_is_no_text(run: Run, tmp_path: Path) -> None:
     """Bytes that are no UTF-8 are an error at their line of their file, not a crash."""
-    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
-    good.write_text("extends: nvidia\n")
-    bad.write_bytes(b"target: nvidia\n\xff")
-    result = run("vendors", "--mappings", str(good), "--settings", str(bad))
-    assert (result.exit_code, result.stderr) == (1, f"error: {bad}:2: not UTF-8 text\n")
+    (bad := tmp_path / "bad.yaml").write_bytes(b"target: nvidia\n\xff")
+    for options in (["--mappings", str(tmp_path)], ["--settings", str(bad)]):
+        result = run("vendors", *options)
+        assert (result.exit_code, result.stderr) == (1, f"error: {bad}:2: not UTF-8 text\n")
 
 
 def test_an_extending_document_is_printed_whole(run: Run, tmp_path: Path) -> None:

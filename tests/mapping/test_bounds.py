@@ -123,10 +123,9 @@ def test_the_probes_of_many_forms() -> None:
 
 def test_few_unknown_names_are_searched_for() -> None:
     """A search takes milliseconds, and a document has room for thousands of names."""
-    forms = [{"name": f"f{n}", "when": {f"Gpu{n}{m}": 1 for m in range(32)}} for n in range(64)]
-    found = problems(json.dumps({**document(), "forms": forms}))
-    assert len(found) >= 64 * 32
-    assert sum(problem.hint is not None and "gpu" in problem.hint for problem in found) == MAX_PROBLEMS
+    forms = [{"deny": "no", "when": {f"Gpu{n}{m}": 1 for m in range(32)}} for n in range(64)]
+    hints = [problem.hint for problem in problems(json.dumps({**document(), "forms": forms}))]
+    assert len(hints) - hints.count(None) == MAX_PROBLEMS < 64 * 32 <= len(hints)
 
 
 def test_documents_without_lines_are_reported() -> None:
