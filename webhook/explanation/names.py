@@ -122,6 +122,14 @@ def similar_names(policy: Policy, name: str) -> tuple[str, ...]:
 Mark: TypeAlias = Literal["hint", "owned", "placed", "known"]
 """How a vendor uses a name that is not a key; see the fields of these names in a mapping."""
 
+MARKS: Final[Mapping[Mark, str]] = {
+    "hint": "an annotation that its scheduler reads; it is left, and has no effect where the pod is translated, "
+    "unless into claims that select devices by it",
+    "owned": "as an annotation or label written by its scheduler only; it is removed from new pods",
+    "placed": "written to pods that run in its keys, unless they have another value (`place` of the mapping)",
+    "known": "a name of another system: never read, and never taken for a misspelled key",
+}
+
 
 NameUse: TypeAlias = dict[str, Any]
 """The meaning of a name to one vendor, see `look_up`."""

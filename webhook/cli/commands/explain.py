@@ -11,7 +11,6 @@ from webhook.text import shown
 
 if TYPE_CHECKING:
     from webhook.cli.policy_source import SourcedPolicy
-    from webhook.explanation.names import Mark
 
 _COLORS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("lost", "warnings", "traps"), "yellow"),
@@ -19,14 +18,6 @@ _COLORS: Final[Mapping[str, str]] = {
     "remedy": "green",
 }
 """Of labels; others are cyan."""
-
-_MARKS: "Final[Mapping[Mark, str]]" = {
-    "hint": "an annotation that its scheduler reads; it is left, and has no effect where the pod is translated, "
-    "unless into claims that select devices by it",
-    "owned": "as an annotation or label written by its scheduler only; it is removed from new pods",
-    "placed": "written to pods that run in its keys, unless they have another value (`place` of the mapping)",
-    "known": "a name of another system: never read, and never taken for a misspelled key",
-}
 
 
 @click.command(cls=PolicyCommand)
@@ -145,6 +136,8 @@ def _explain_name(name: str, sourced: "SourcedPolicy", output: str) -> None:
 def _name_lines(
     *, name: str, owner: str | None, choice: str | None, uses: Any, marks: Any, advice: Any, device_class: str | None
 ) -> Iterator[str]:
+    from webhook.explanation.names import MARKS
+
     yield heading(name)
     if device_class is not None:
         what = f"devices of the DeviceClass {device_class}, claimed by the scheduler"
@@ -157,7 +150,7 @@ def _name_lines(
         yield heading(use["title"], indent=2)
         yield from _row_lines(use["rows"], 4)
     for vendor, mark in marks:
-        yield from labelled(vendor, [_MARKS[mark]])
+        yield from labelled(vendor, [MARKS[mark]])
     yield from labelled("advice", advice)
 
 

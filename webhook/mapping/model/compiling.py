@@ -177,7 +177,7 @@ def _check_names_of_pods(vendor: Vendor, problems: Problems) -> None:
 
 
 def _check_further_names(vendor: Vendor, problems: Problems) -> None:
-    """Check the same of what is read by name elsewhere."""
+    """Check that what is read or written by name elsewhere is neither among `owned` nor guarded."""
     owned, maps, runtime = vendor.owned.annotations, vendor.config_maps, vendor.place.runtime_class_name
     lost = [name for _, name in vendor.selects if name and name in owned]
     problems.when(lost, "selects", f"{' and '.join(lost)}: among `owned`, and so removed unread")
