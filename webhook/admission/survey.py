@@ -164,7 +164,7 @@ class _Search(Struct):
         has_request |= bool(annotations)
         if has_request:
             _check_names(all_slots)
-        places = zip(_PLACES, (metadata.labels or {}, metadata.annotations or {}), strict=True)
+        places = _places(metadata.labels, metadata.annotations)
         for report, (place, texts) in itertools.product((_misplaced, _misspelled), places):
             self.findings += report(place, texts, policy)
         denial = self._denial()
@@ -230,6 +230,11 @@ class _Search(Struct):
                 keys[key] = texts[key]
         self.keys_left -= len(keys)
         return keys
+
+
+def _places(*texts: Mapping[str, str] | None) -> list[tuple[Place, Mapping[str, str]]]:
+    """The labels and the annotations, each with what they are, if there are any."""
+    return [(place, each) for place, each in zip(_PLACES, texts, strict=True) if each]
 
 
 def _claimed(own: OwnClaim, request: str | None) -> Claimed:
@@ -462,10 +467,10 @@ def unread_keys(
 
     Other steps report values of annotations, of the mode and of the roll-out.
     """
-    for place, texts in zip(_PLACES, (labels, annotations), strict=True):
+    for place, texts in _places(labels, annotations):
         known = _KNOWN[kind, place]
         # Nearly always there is none: for most pods this comparison is all.
-        own = [key for key in texts or () if key not in known and key.startswith(PREFIX)]
+        own = [key for key in texts if key not in known and key.startswith(PREFIX)]
         # Sorted, as the API server sends them and a manifest does not: the report is the same for both.
         for key in [key for key in sorted(own) if not _read(key, place, kind, policy)][:MOST]:
             message = f"{place} {key[:LETTERS]} has no effect on a {kind}: {_meant(key, place, kind, policy)}"
