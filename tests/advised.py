@@ -1,4 +1,4 @@
-"""What a denial tells people to write, as pods in which they have written it."""
+"""What a denial tells people to write, as pods in which they have written it: in these words, at most two numbers at once."""
 
 import copy
 import re

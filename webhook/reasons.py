@@ -183,9 +183,9 @@ class Finding(msgspec.Struct, frozen=True):
     field: str | None = None  # the path in the pod: ``limits[nvidia.com/gpumem]``
     value: str | None = None  # the value at that path
     step: Step | None = None  # the number that was rounded, corrected or converted
-    instead: Instead = ()  # of a denial, what may be written instead of the container's resources, as the message says
+    instead: Instead = ()  # of a denial, what may be written instead, as the message says: tried by `advice.advised`
     expected: bool = False  # it is what the webhook is installed for: a warning only where it does not happen
-    named: Instead = ()  # what the message says to write, if less than the pod requests, or one of several choices
+    named: Instead = ()  # of a denial, likewise, where that is less than the pod requests, or one of several choices
 
     @property
     def note(self) -> bool:

@@ -247,10 +247,11 @@ def _inherited(data: Any, value: dict[str, Any], shape: PodPath) -> dict[str, An
 
 def _mounted(data: Any, spec: dict[str, Any], shape: PodPath) -> list[dict[str, Any]]:
     """The volumes of its object that a pod mounts and has none of its own of that name."""
-    if shape.volumes is None or not isinstance(spec.get("volumes") or [], list):
+    volumes = spec.get("volumes") or []
+    if shape.volumes is None or not isinstance(volumes, list):
         return []
     mounts = [each for key in CONTAINERS for _, each in matches(spec, (key, "*", "volumeMounts", "*"))]
-    mounted, own = _named(mounts), _named(spec.get("volumes") or ())
+    mounted, own = _named(mounts), _named(volumes)
     found = _named(each for _, each in matches(data, (*shape.volumes, "*")))
     return [each for name, each in found.items() if name in mounted and name not in own]
 

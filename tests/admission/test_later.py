@@ -25,7 +25,6 @@ from webhook.admission import Context, Decision, decide
 from webhook.admission.judge import judge_ephemeral, judge_pod, judge_update
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod, decode_pod
-from webhook.reasons import Reason
 
 FILES = sorted(Path(__file__).with_name("later").iterdir())
 Json = dict[str, Any]
@@ -83,6 +82,6 @@ def test_a_share_before_its_library() -> None:
     containers = pod["spec"]["initContainers"]
     containers.append(containers.pop(0))
     denial = cases.decided_in(folder, pod).denial
+    message = "container metrics: it needs the library that the init container vgpu-shim brings: put it after that one"
     assert denial is not None
-    assert (denial.reason, denial.container, denial.field) == (Reason.COLLISION, "metrics", "initContainers")
-    assert denial.message == "it needs the library that the init container vgpu-shim brings: put it after that one"
+    assert line("denied", denial) == f"denied VGW604: {message} [initContainers]"

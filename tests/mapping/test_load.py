@@ -78,7 +78,7 @@ def test_built_in_documents_pass_their_probes() -> None:
     """They are probed here, once and for all, not at every start."""
     loaded = load_policy()
     for vendor in loaded.vendors.values():
-        assert probe(vendor, loaded.largest_card) == []
+        assert probe(vendor, loaded.most_memory) == []
 
 
 def test_an_import_builds_no_schema() -> None:

@@ -1,7 +1,7 @@
 """What to write instead: told with a denial, or a warning, once that is certain.
 
-Whatever is advised has been tried: the target can express it. Of single numbers tells `mapping.values`.
-
+Whatever is advised has been tried: in the whole pod for a denial (`advised`), else whether the target can express it.
+Of single numbers tells `mapping.values`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -105,7 +105,7 @@ def or_whole(plan: Plan, vendor: Vendor) -> str:
 
 def _expresses_whole(vendor: Vendor, policy: Policy) -> bool:
     try:
-        write(vendor, Request(1, ALL, ALL), {}, policy.largest_card, "")
+        write(vendor, Request(1, ALL, ALL), {}, policy.most_memory, "")
     except NoEquivalent:
         return False
     return True
@@ -191,7 +191,7 @@ def _expresses(intent: Intent, key_values: KeyValues, before: Reading) -> bool:
     container, target, policy = intent.container, intent.target, intent.policy
     own = defaults_for(container.vendor, target, intent.overrides.defaults)
     try:
-        reading = read(container.vendor, key_values, own, policy.largest_card, container.name)
+        reading = read(container.vendor, key_values, own, policy.most_memory, container.name)
         _, written, _ = intent.written(reading.request)
         return reading.filled.keys() <= before.filled.keys() and (not target.inactive or _owned(written, policy))
     except (Denied, NoEquivalent):

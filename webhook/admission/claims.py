@@ -270,7 +270,7 @@ def _request_in(container: ClaimedContainer, vendor: Vendor, policy: Policy) -> 
         for key in vendor.keys.values()
         if (text := container.written.get(name := key.spellings[0].text)) is not None
     )
-    reading = read(vendor, {entry.key_name: entry for entry in entries}, {}, policy.largest_card, "")
+    reading = read(vendor, {entry.key_name: entry for entry in entries}, {}, policy.most_memory, "")
     return DeviceRequest(entries, reading.request.whole)
 
 

@@ -199,7 +199,7 @@ class ContainerRequest(msgspec.Struct):
 
     def read(self, policy: Policy, defaults: Defaults, *, home: bool = False) -> Reading:
         """Return what its keys mean, filled in with defaults; `home`: the request stays in these keys."""
-        return read(self.vendor, self.key_values, defaults, policy.largest_card, self.name, home=home)
+        return read(self.vendor, self.key_values, defaults, policy.most_memory, self.name, home=home)
 
     def spelled(self, key: Key) -> str:
         """Return the name of a key as it has it, or with the variables of its other keys."""

@@ -353,7 +353,7 @@ def _container(plan: Plan, slot: Slot, settled: Settled, notes: Sequence[str]) -
         keys={entry.key: entry.text for entry in requested.all_key_values.values()},
         request=_amounts(reading.request),
         allocation={} if request == reading.request else _amounts(request),
-        defaults={name: default.origin for name, default in reading.filled.items()} if reading.filled else {},
+        defaults={name: default.origin for name, default in reading.filled.items()},
         target=settled.target.name if settled.translated else None,
         written=written,
         shim=plan.deliveries.get(slot.name),

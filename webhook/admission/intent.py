@@ -181,22 +181,22 @@ def _namespace_defaults(
         if text is None:
             continue
         try:
-            defaults[dimension] = _default(dimension, text, policy.largest_card)
+            defaults[dimension] = _default(dimension, text, policy.most_memory)
         except ValueError as error:
             message = f"the namespace's annotation {field}: {shorten(text, 40)!r} was ignored: {error}"
             findings.append(Finding(Reason.NAMESPACE_DEFAULT_INVALID, message, field=field, value=text))
     return defaults, tuple(findings)
 
 
-def _default(dimension: Dimension, text: str, largest_card: int) -> Default | None:
+def _default(dimension: Dimension, text: str, most_memory: int) -> Default | None:
     if dimension == "devices":
         if _COUNT.fullmatch(text) is None or int(text) > MAX_DEVICES:
             raise ValueError(f"write a whole number from 1 to {MAX_DEVICES}")
         return Default(int(text), "namespace")
     if dimension == "memory":
         memory = parse_default_memory(text)
-        if isinstance(memory, Size) and memory.bytes > largest_card:
-            raise ValueError(f"no device has more than {bytes_text(largest_card)}")
+        if isinstance(memory, Size) and memory.bytes > most_memory:
+            raise ValueError(f"no device has more than {bytes_text(most_memory)}")
         return None if memory is None else Default(memory, "namespace")
     cores = parse_cores(text)
     return None if cores is None or cores is UNLIMITED else Default(cores, "namespace")
@@ -346,7 +346,7 @@ class Intent(Struct, frozen=True):
         Raises:
             NoEquivalent: no form of the target can express it.
         """
-        target, largest, name, defaults = self.target, self.policy.largest_card, self.container.name, self.on_read_back
+        target, largest, name, defaults = self.target, self.policy.most_memory, self.container.name, self.on_read_back
         named = named_row(self.container, target)
         try:
             return request, write(target, request, defaults, largest, name, named=named), ()

@@ -532,7 +532,7 @@ def _check_sum(vendor: Vendor, group: Sequence[Settled], policy: Policy) -> None
         number = simplest(entry.number + before.number) if before is not None else entry.number
         total[entry.key_name] = replace(entry, number=number, text=exact_text(number))
     try:
-        read(vendor, total, vendor.defaults, policy.largest_card, regular[0].requested.name)
+        read(vendor, total, vendor.defaults, policy.most_memory, regular[0].requested.name)
     except Denied as denial:
         message = f"{vendor.name} adds up the requests of {_names(regular)}: {denial.finding.message}"
         raise deny(Reason.ONE_CONTAINER_ONLY, f"{message}; or keep the request of one container") from None

@@ -83,12 +83,12 @@ def drafted(document: Document) -> tuple[Prepared | None, tuple[Problem, ...]]:
     return None if vendor is None or inherited else Prepared(document, data, vendor), found
 
 
-def probed(prepared: Prepared, vendor: Vendor, largest_card: int) -> tuple[Problem, ...]:
+def probed(prepared: Prepared, vendor: Vendor, most_memory: int) -> tuple[Problem, ...]:
     """Probe a document; `vendor` is its vendor in the policy, where it may be inactive."""
     document = prepared.document
     try:
         with problems_of(document.source, document.lines.get((), 1)):
-            return tuple(placed(problem, document) for problem in probe(vendor, largest_card))
+            return tuple(placed(problem, document) for problem in probe(vendor, most_memory))
     except MappingError as error:
         return error.problems
 
@@ -184,7 +184,7 @@ def build_policy(documents: Iterable[Document], settings: Document | None = None
     policy, contradicting = (None, []) if chosen is None else _combined(own, chosen, settings, calm=bool(problems))
     problems += [problem for problem in contradicting if not (partial and _names_vendors(problem))]
     faulty = {prepared.vendor.name for _, prepared, found in drafts if prepared is not None and found}
-    largest = MOST_MEMORY if policy is None else policy.largest_card
+    largest = MOST_MEMORY if policy is None else policy.most_memory
     for name, prepared in own.items():  # the built-in ones are not probed: the tests do that
         if name not in faulty:
             problems += probed(prepared, prepared.vendor if policy is None else policy.vendors[name], largest)
@@ -275,7 +275,7 @@ MAX_PROBLEMS: Final = 5
 Candidate = Number | str | None  # a value to try for a key: a number, a text, or None for its absence
 
 
-def probe(vendor: Vendor, largest_card: int) -> list[Problem]:
+def probe(vendor: Vendor, most_memory: int) -> list[Problem]:
     """Report contradictions in a vendor's keys and forms."""
     reached: set[str] = set()
     problems: list[Problem] = []
@@ -287,10 +287,10 @@ def probe(vendor: Vendor, largest_card: int) -> list[Problem]:
         if not form.reads or len(problems) >= MAX_PROBLEMS or not vendor.unreported.isdisjoint(key_values):
             continue
         try:
-            reading = read(vendor, key_values, {}, largest_card, "probe")
+            reading = read(vendor, key_values, {}, most_memory, "probe")
         except Denied:
             continue
-        why = _not_written_back(vendor, reading, largest_card)
+        why = _not_written_back(vendor, reading, most_memory)
         if why is not None:
             keys = ", ".join(map(str, key_values.values()))
             index = vendor.forms.index(form)
@@ -302,16 +302,16 @@ def probe(vendor: Vendor, largest_card: int) -> list[Problem]:
         for index, form in enumerate(vendor.forms)
         if form.name not in reached
     )
-    return [*problems, *_unwritable_defaults(vendor, largest_card)]
+    return [*problems, *_unwritable_defaults(vendor, most_memory)]
 
 
-def _not_written_back(vendor: Vendor, reading: Reading, largest_card: int) -> str | None:
+def _not_written_back(vendor: Vendor, reading: Reading, most_memory: int) -> str | None:
     """Return why a reading cannot be written back, or None; rounded requests are exempt."""
     rounded = any(finding.reason is Reason.ROUNDED_DOWN for finding in reading.findings)
     if rounded or not reading.form.write or not _is_written(vendor):
         return None
     try:
-        written = write(vendor, reading.request, {}, largest_card, "probe")
+        written = write(vendor, reading.request, {}, most_memory, "probe")
     except NoEquivalent as error:
         return "; ".join(error.reasons[:2])
     read_back, stepped = written.reading.request, any(key.step != 1 for key in vendor.keys.values())
@@ -328,9 +328,9 @@ def _is_written(vendor: Vendor) -> bool:
     return not any(each.rows or (not each.write and each.name in needed) for each in vendor.variables.values())
 
 
-def _unwritable_defaults(vendor: Vendor, largest_card: int) -> Iterator[Problem]:
+def _unwritable_defaults(vendor: Vendor, most_memory: int) -> Iterator[Problem]:
     for dimension, default in vendor.defaults.items():
-        if isinstance(default.value, Size) and default.value.bytes > largest_card:
+        if isinstance(default.value, Size) and default.value.bytes > most_memory:
             yield Problem(f"no device has {default.value}", ("defaults", dimension))
             continue
         keys = map(vendor.keys.__getitem__, vendor.by_dimension[dimension])

@@ -62,7 +62,7 @@ class Reader(Struct):
     vendor: Vendor
     form: Form
     key_values: KeyValues
-    largest_card: int
+    most_memory: int
     container: str
     row: Row | None  # the row that the names imply; None without one
     corrections: dict[str, Number] = {}  # keys whose number the vendor raises, with the raised number
@@ -171,19 +171,19 @@ class Reader(Struct):
 
 
 class _Asked(NamedTuple):
-    """Whose keys are read, in which container, and that more than `largest_card` bytes per device are a wrong unit.
+    """Whose keys are read, in which container, and that more than `most_memory` bytes per device are a wrong unit.
 
     With `home` the request stays in these keys, so they must express what is filled in.
     """
 
     vendor: Vendor
-    largest_card: int
+    most_memory: int
     container: str
     home: bool
 
 
 def read(
-    vendor: Vendor, key_values: KeyValues, defaults: Defaults, largest_card: int, container: str, *, home: bool = False
+    vendor: Vendor, key_values: KeyValues, defaults: Defaults, most_memory: int, container: str, *, home: bool = False
 ) -> Reading:
     """Read the keys of one container.
 
@@ -200,7 +200,7 @@ def read(
     check_texts(form.keys if form is not None else vendor.keys, key_values, container)
     if home and vendor.unreported:
         check_reported(vendor, key_values, container)
-    asked = _Asked(vendor, largest_card, container, home)
+    asked = _Asked(vendor, most_memory, container, home)
     if form is not None and form.reads:
         return _filled_in(asked, form, key_values, defaults)
     reading = _completed(asked, key_values, defaults)
@@ -377,7 +377,7 @@ def _read_form(asked: _Asked, form: Form, key_values: KeyValues, defaults: Defau
     """Read keys in a form, and fill defaults in by value."""
     vendor = asked.vendor
     row, unknown = row_of(vendor, key_values)
-    reader = Reader(vendor, form, key_values, asked.largest_card, asked.container, row)
+    reader = Reader(vendor, form, key_values, asked.most_memory, asked.container, row)
     if unknown is not None:
         if vendor.keys[unknown.key_name].row_of is not None:
             raise _no_row(reader, unknown, home=asked.home)
@@ -486,7 +486,7 @@ def _check_derived_counts(asked: _Asked, key_values: KeyValues) -> None:
         derived = form.devices
         entry = key_values.get(derived.key) if isinstance(derived, Derived) and form.reads else None
         if isinstance(derived, Derived) and entry is not None and entry.number > MAX_DEVICES * derived.per:
-            reader = Reader(asked.vendor, form, key_values, asked.largest_card, asked.container, None)
+            reader = Reader(asked.vendor, form, key_values, asked.most_memory, asked.container, None)
             raise _too_many(reader, entry, int(-(-entry.number // derived.per)))
 
 
@@ -542,9 +542,9 @@ def _value(reader: Reader, dimension: Dimension, entry: KeyValue, devices: int |
 
 def _check_size(reader: Reader, key: Key, entry: KeyValue, value: Memory) -> None:
     """Check that any device has so much memory."""
-    if type(value) is Size and value.bytes > reader.largest_card:
-        meant = list(sizes_meant(key, entry, value.bytes, reader.largest_card))
-        message = oversized(key, entry, value, f"no device has more than {bytes_text(reader.largest_card)}", meant)
+    if type(value) is Size and value.bytes > reader.most_memory:
+        meant = list(sizes_meant(key, entry, value.bytes, reader.most_memory))
+        message = oversized(key, entry, value, f"no device has more than {bytes_text(reader.most_memory)}", meant)
         raise reader.deny(Reason.TOO_LARGE, message, entry, *(number for _, number in meant))
 
 

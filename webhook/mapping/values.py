@@ -502,13 +502,13 @@ def _usual(key: Key, dimension: Dimension) -> bool:
     return fine and key.dimensions == (dimension,) and key.place == "resource"
 
 
-def sizes_meant(key: Key, entry: KeyValue, value: Number, largest_card: int) -> Iterator[tuple[str, Number]]:
+def sizes_meant(key: Key, entry: KeyValue, value: Number, most_memory: int) -> Iterator[tuple[str, Number]]:
     """Yield units in which a size of `value` bytes may have been counted, with the number to write, the likeliest first."""
     if key.unit is None or not key.sized:
         return
     # `40Mi` means bytes: the API server never writes a plain number like that.
     units = _UNITS[:1] if entry.text.endswith("i") else _UNITS
     meant = [(name, entry.number * size) for name, size in units]
-    meant = [(name, size) for name, size in meant if key.unit <= size <= largest_card and size != value]
+    meant = [(name, size) for name, size in meant if key.unit <= size <= most_memory and size != value]
     for name, size in sorted(meant, key=lambda pair: pair[1] < PLAUSIBLE):
         yield name, ceil_to(Fraction(size) / key.unit, 1)

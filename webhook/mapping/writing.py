@@ -65,7 +65,7 @@ class NoEquivalent(Exception):  # noqa: N818  (a result, not an internal error)
 
 
 def write(
-    target: Vendor, request: Request, defaults: Defaults, largest_card: int, container: str, *, named: Binding = ()
+    target: Vendor, request: Request, defaults: Defaults, most_memory: int, container: str, *, named: Binding = ()
 ) -> Written:
     """Write a settled request in the keys of a vendor; memory and cores are rounded up per device to what it can express.
 
@@ -84,7 +84,7 @@ def write(
             continue
         try:
             return _write_form(
-                target, form, request, defaults, largest_card=largest_card, container=container, named=named
+                target, form, request, defaults, most_memory=most_memory, container=container, named=named
             )
         except NoEquivalent as error:
             reasons.extend(error.reasons)
@@ -106,7 +106,7 @@ def _write_form(
     request: Request,
     defaults: Defaults,
     *,
-    largest_card: int,
+    most_memory: int,
     container: str,
     named: Binding,
 ) -> Written:
@@ -116,7 +116,7 @@ def _write_form(
     key_values = {name: _key_value(form.keys[name], number, variables, binding) for name, number in numbers.items()}
     key_values |= {entry.key_name: entry for entry in _texts(form, variables)}
     try:
-        reading = read(target, key_values, defaults, largest_card, container, home=True)
+        reading = read(target, key_values, defaults, most_memory, container, home=True)
     except Denied as denial:
         raise NoEquivalent(_ADVICE.split(denial.finding.message)[0]) from None
     if reading.form is not form:

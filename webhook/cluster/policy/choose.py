@@ -87,7 +87,7 @@ class Combination:
 
     chosen: ValidSettings
     candidates: Candidates
-    largest_card: int
+    most_memory: int
     applied: Settings
     choice: Choice
 
@@ -118,7 +118,7 @@ class Combination:
 
     def own_problems(self, mapping: ValidMapping) -> DocumentProblems:
         """What its probes find in a document, whatever is beside it."""
-        return self.candidates.memo.probe(mapping, mapping.prepared.vendor, self.largest_card)
+        return self.candidates.memo.probe(mapping, mapping.prepared.vendor, self.most_memory)
 
     def grown(self, more: Sequence[tuple[str, ValidMapping]]) -> "Combination":
         """The same with those of `more` that are compatible, added one after the other."""
@@ -144,7 +144,7 @@ class Combination:
         policy = compiled(self.own, self.chosen.settings)
         if not isinstance(policy, Policy):
             return policy
-        memo, largest = self.candidates.memo, policy.largest_card
+        memo, largest = self.candidates.memo, policy.most_memory
         probes = (memo.probe(mapping, policy.vendors[name], largest) for name, mapping in winners.items())
         return next(filter(None, probes), ())
 
@@ -161,7 +161,7 @@ def combined(chosen: ValidSettings, candidates: Candidates) -> Combination:
     """Choose the mappings that can be in force together under some settings."""
     policy = compiled({}, chosen.settings)
     assert isinstance(policy, Policy)  # noqa: S101  (built-in mappings are compatible)
-    start = Combination(chosen, candidates, policy.largest_card, policy.settings, {})
+    start = Combination(chosen, candidates, policy.most_memory, policy.settings, {})
     newest = {name: each for name in candidates.config_maps if (each := candidates.newest(name)) is not None}
     probed = {name: mapping for name, mapping in newest.items() if not start.own_problems(mapping)}
     newer, stable = _within_capacity(candidates, probed)

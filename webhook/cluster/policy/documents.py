@@ -150,10 +150,10 @@ class DocumentCache:
         """Read a mapping, or return its problems if it is invalid."""
         return self._once((text, source), lambda: _mapping(text, source))
 
-    def probe(self, mapping: ValidMapping, vendor: Vendor, largest_card: int) -> DocumentProblems:
+    def probe(self, mapping: ValidMapping, vendor: Vendor, most_memory: int) -> DocumentProblems:
         """Probe a mapping; `vendor` is its compiled form in a policy, where it may be inactive."""
-        key = (mapping.text, vendor.inactive, largest_card)
-        return self._once(key, lambda: probed(mapping.prepared, vendor, largest_card))
+        key = (mapping.text, vendor.inactive, most_memory)
+        return self._once(key, lambda: probed(mapping.prepared, vendor, most_memory))
 
     def forget_unused(self) -> None:
         """Forget what the policy that was just compiled did not use."""

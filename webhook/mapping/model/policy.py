@@ -236,7 +236,7 @@ class Policy:
     inactive: Mapping[
         str, tuple[Owner, str]
     ]  # names that only inactive vendors have, and the disputed one that decides
-    largest_card: int  # bytes; more memory per device is a wrong unit, whatever the device
+    most_memory: int  # bytes; more memory per device is a wrong unit, whatever the device
     largest_devices: Mapping[str, int]  # bytes of the largest in the cluster by hardware family, where it is set
     smallest_memory: int  # bytes; a request for less memory per device gets a warning
     cards: Mapping[str, int]  # bytes of a device by its value in a node label; if empty, no pod is searched for one
@@ -261,7 +261,7 @@ class Policy:
         for family, largest in ((each.family, each.largest_device) for each in self.vendors.values()):
             if largest is not None:
                 sold[family] = max(sold.get(family, 0), parse_device(largest))
-        most = max(sold.values(), default=self.largest_card)
+        most = max(sold.values(), default=self.most_memory)
         return {vendor.family: sold.get(vendor.family, most) for vendor in self.vendors.values()}
 
     @cached_property
@@ -456,7 +456,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         annotations=read["annotation"],
         node_selector=read["nodeSelector"],
         inactive=_inactive_names(users, read["resource"], disputes),
-        largest_card=largest,
+        most_memory=largest,
         largest_devices=sizes,
         smallest_memory=parse_bytes(settings.smallest_memory),
         cards=cards,
@@ -495,12 +495,12 @@ def _inactive_names(users: Names, resources: Names, disputes: Mapping[str, str])
     return {key: (each, disputed[each.vendor]) for key, owners in alone for each in owners if each.vendor in disputed}
 
 
-def _sizes_of_cards(cards: Mapping[str, Amount], largest_card: int, problems: Problems) -> dict[str, int]:
+def _sizes_of_cards(cards: Mapping[str, Amount], most_memory: int, problems: Problems) -> dict[str, int]:
     """Return the bytes of each device by its name."""
     sizes = {name: parse_card(written) for name, written in cards.items()}
     for name, size in sizes.items():
-        message = f"{cards[name]} is more than {bytes_text(largest_card)}, which no device has"
-        problems.when(size > largest_card, ("cards", name), message, "write less, or raise `largestDevice`")
+        message = f"{cards[name]} is more than {bytes_text(most_memory)}, which no device has"
+        problems.when(size > most_memory, ("cards", name), message, "write less, or raise `largestDevice`")
     return sizes
 
 
