@@ -269,7 +269,7 @@ def advised(denied: Denied, keys: PodKeys, denied_for: Callable[[PodKeys], Findi
     named, instead = (
         [(choice, tried(choice)) for choice in choices] for choices in (denial.named, denial.instead[:MAX_FOLLOWED])
     )
-    permitted = [choice for choice, again in instead if _next(denial, [(choice, again)]) is None]
+    permitted = [choice for choice, again in instead if again is None or again.container not in {None, container}]
     next_ = _next(denial, [*named, *instead] if not permitted else named)
     if next_ is None:
         return denial
