@@ -277,7 +277,7 @@ def advised(denied: Denied, keys: PodKeys, denied_for: Callable[[PodKeys], Findi
     continued = [
         tuple({**dict(choice), **dict(more)}.items())
         for choice, again in instead
-        for more in (again.instead if again else ())
+        for more in (again.instead if again and choice not in permitted else ())
     ]
     choices = (*permitted, *denial.instead[MAX_FOLLOWED:], *continued)
     return replace(denial, message=f"{denial.message}; even then, {next_.message}", instead=choices)
