@@ -119,7 +119,7 @@ class Slot(msgspec.Struct, eq=False, dict=True):
             self._write_resources(f"{path}/resources", operations)
         if self.claims:
             self._write_claims(f"{path}/resources", operations)
-        for each in sorted(self.removed, key=attrgetter("position"), reverse=True):
+        for each in sorted(self.removed, key=attrgetter("position"), reverse=True) if self.removed else ():
             place = "" if each.field == "terminationMessagePath" else f"/{each.position}"
             operations.append({"op": "remove", "path": f"{path}/{each.field}{place}"})
         for field, edits in self.edits.items():

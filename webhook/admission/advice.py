@@ -69,7 +69,8 @@ def _remedies(intent: Intent, reading: Reading, dimension: Dimension) -> str:
     """What to write instead of a default."""
     container, default = intent.container, reading.filled[dimension]
     keys = (reading.form.keys[name] for name in container.vendor.by_dimension[dimension])
-    size = next((container.spelled(key) for key in keys if _may_have(container, key, default)), None)
+    may_have = (key for key in keys if key.name in reading.added or _may_have(container, key, default))
+    size = next((container.spelled(key) for key in may_have), None)
     if dimension == "memory" and container.bare and not intent.overrides.whole:
         return _of_bare_count(intent, reading, size)
     return "" if size is None else f"; set {size} to change it"

@@ -206,7 +206,7 @@ class ContainerRequest(msgspec.Struct):
         present = self.all_key_values.get(key.name)
         if present is not None:
             return present.key
-        return key.spelled({"container": self.name, **bound_in(self.all_key_values)})
+        return key.only_name or key.spelled({"container": self.name, **bound_in(self.all_key_values)})
 
     def with_twin(self, key: Key, entry: KeyValue) -> list[str]:
         """Return the name that a key is written under for it, and its twin's."""
@@ -287,7 +287,8 @@ class _Requests(msgspec.Struct):
         try:
             return self.found[position][vendor.name]
         except KeyError:
-            _check_number({*self.found, position})
+            if len(self.found) >= MAX_REQUESTING:
+                _check_number({*self.found, position})
             container = ContainerRequest(position, self.keys.containers[position], vendor)
             self.found.setdefault(position, {})[vendor.name] = container
             return container

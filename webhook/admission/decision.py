@@ -504,7 +504,8 @@ class Plan(Struct, eq=False, dict=True):
                 operations.extend(
                     [{"op": "add", "path": f"{path}/0", "value": each} for each in reversed(self.installers)]
                 )
-        write_list("/spec/volumes", self.volumes, self.volume_edits, operations)
+        if self.volume_edits:
+            write_list("/spec/volumes", self.volumes, self.volume_edits, operations)
         for name, added, missing in (
             ("volumes", self.volumes_added, not present(spec.volumes)),
             ("resourceClaims", self.claims_added, spec.resource_claims is None),

@@ -130,24 +130,26 @@ def _guard_others(plan: Plan) -> None:
 
 def _strip_owned(plan: Plan) -> None:
     """Remove the marks of every concerned vendor's scheduler, unless such a scheduler creates the pod."""
-    metadata, marks = plan.pod.metadata, plan.policy.marks
+    metadata = plan.pod.metadata
     if not (metadata.annotations or metadata.labels):
         return
     vendors = {vendor.name: vendor for allocation in plan.allocations for vendor in allocation.vendors}.values()
     if metadata.annotations:
-        _strip(plan, "annotation", plan.annotations, marks.annotations.among(metadata.annotations), vendors)
+        _strip(plan, "annotation", plan.annotations, metadata.annotations, vendors)
     if metadata.labels:
-        _strip(plan, "label", plan.labels, marks.labels.among(metadata.labels), vendors)
+        _strip(plan, "label", plan.labels, metadata.labels, vendors)
 
 
-def _strip(plan: Plan, what: str, texts: dict[str, str], marks: Sequence[str], vendors: Iterable[Vendor]) -> None:
+def _strip(plan: Plan, what: str, texts: dict[str, str], sent: Mapping[str, str], vendors: Iterable[Vendor]) -> None:
     """Remove the marks that belong to one of these vendors among annotations or labels."""
+    found = {key for vendor in vendors for key in getattr(vendor.owned, f"{what}s").among(sent)}
+    marks = [key for key in sent if key in found] if found else []
     if len(marks) > MAX_MARKS:
         message = f"{len(marks)} {what}s belong to schedulers: remove them from the manifest"
         raise deny(Reason.TOO_MANY, message, field=f"metadata.{what}s")
     for key in marks:
         owners = [each for each in vendors if key in getattr(each.owned, f"{what}s")]
-        if owners and not any(plan.context.user in vendor.owned_by for vendor in owners):
+        if not any(plan.context.user in vendor.owned_by for vendor in owners):
             texts.pop(key, None)
             names = " and ".join(dict.fromkeys([vendor.system for vendor in owners]))
             message = f"{what} {shorten(key)} belongs to the scheduler of {names} and was removed"

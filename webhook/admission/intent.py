@@ -244,6 +244,8 @@ def override_source(vendor: Vendor, overrides: Overrides, policy: Policy) -> Ori
 
 def _annotated(name: str, origin: str, findings: tuple[Finding, ...], policy: Policy) -> Vendor:
     target = policy.vendor_called(name)
+    if target is not None and target.target:
+        return target
     known = [each.name for each in policy.vendors.values() if each.target]
     named = f"the {origin}'s annotation {labels.TARGET} names {name[:64]!r}"
     if target is None:
@@ -251,10 +253,8 @@ def _annotated(name: str, origin: str, findings: tuple[Finding, ...], policy: Po
         also = "".join(f" ({each.message})" for each in findings)
         message = f"{named}, which is not a vendor: {nearest_known(name, known, aliases)}{also}"
         raise deny(Reason.UNKNOWN_TARGET, message, field=labels.TARGET, value=name)
-    if not target.target:
-        message = f"{named}, which cannot be a target: write one of {', '.join(sorted(known))}"
-        raise deny(Reason.NOT_A_TARGET, message, field=labels.TARGET, value=name)
-    return target
+    message = f"{named}, which cannot be a target: write one of {', '.join(sorted(known))}"
+    raise deny(Reason.NOT_A_TARGET, message, field=labels.TARGET, value=name)
 
 
 def defaults_for(source: Vendor, target: Vendor, namespace: NamespaceDefaults) -> dict[Dimension, Default]:
@@ -396,12 +396,11 @@ def check_ordered(target: Vendor, origin: Origin, policy: Policy) -> None:
 
     That anything else runs here only the settings say.
     """
-    if origin not in {"pod", "namespace"}:
+    if origin not in {"pod", "namespace"} or policy.serves(target, ()):
         return
     keys = [key for key in target.keys.values() if key.place == "resource"]
-    if not _is_plain_plugin(target, keys) and not policy.serves(
-        target, [name.text for key in keys for name in key.spellings]
-    ):
+    served = policy.serves(target, [name.text for key in keys for name in key.spellings])
+    if not served and not _is_plain_plugin(target, keys):
         message = f"the {origin}'s annotation {labels.TARGET} names {target.name}, which nothing here serves"
         message = f"{message}: {serving(target, policy)}"
         raise deny(Reason.NOT_SERVED, message, field=labels.TARGET, value=target.name)

@@ -281,6 +281,8 @@ def _meaning(each: Toleration) -> tuple[object, ...]:
 
 def _set_keys(plan: Plan, places: Mapping[str, Placing]) -> None:
     """Set the labels, annotations and node selector keys that the mappings write; what the pod has there is kept."""
+    if not any([any(place.written.values()) for place in places.values()]):  # as nearly always
+        return
     needed: dict[PlacedIn, dict[str, dict[str, str]]] = {"nodeSelector": {}, "label": {}, "annotation": {}}
     for name, place in places.items():
         for where, written in place.written.items():
@@ -329,10 +331,9 @@ def report_hints(plan: Plan) -> None:
     moves = [(each.source, each.vendor) for each in plan.allocations if each.vendor is not each.source]
     if not moves:
         return
-    hints = sorted(plan.policy.marks.hints.among(plan.pod.metadata.annotations or {}))[:MAX_HINTS]
     for source, target in {(source.name, target.name): (source, target) for source, target in moves}.values():
         source_system, target_system = system_names(source, target)
-        for key in hints:
+        for key in sorted(source.owned.hints.among(plan.pod.metadata.annotations or {}))[:MAX_HINTS]:
             if _lost_hint(key, source, target, plan.policy):
                 message = (
                     f"annotation {key} is a hint for {source_system} and has no effect with {target_system}: remove it"

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from webhook.admission.advice import advised
 from webhook.admission.collect import collect, grouped
-from webhook.admission.intent import NamespaceDefaults, Overrides, target_of
+from webhook.admission.intent import NamespaceDefaults, Overrides, defaults_for, target_of
 from webhook.admission.settle import Settled, Unchanged, not_applied, settle
 from webhook.admission.survey import Claimed, PodKeys, changed
 from webhook.mapping.model.keys import Form, Key
@@ -164,29 +164,34 @@ def _checked(results: Sequence[Settled | Unchanged], keys: PodKeys, overrides: O
 
 
 def _read_already(first: PodResult, keys: PodKeys, overrides: Overrides, policy: Policy) -> bool:
-    """Whether translating has already read what a second pass would read: each container's new keys alone, nothing else."""
+    """Whether settling has already read what a second pass would read: each container's keys alone, nothing else."""
     if first.left or first.labels or first.annotations or keys.of_pod:
         return False
     several = len(first.settled) > 1
-    return all(
-        [
-            _reads_alone(container, policy, several=several)
-            and target_of(container.target, overrides, policy) is container.target
-            for container in first.settled
-        ]
-    )
+    return all([_reads_alone(container, overrides, policy, several=several) for container in first.settled])
 
 
-def _reads_alone(container: Settled, policy: Policy, *, several: bool) -> bool:
-    """Whether a container has new keys only, and these are read by the target alone, which takes it by itself."""
-    target, before = container.target, container.requested.keys
-    if not container.translated or before.perhaps:
-        return False
+def _reads_alone(container: Settled, overrides: Overrides, policy: Policy, *, several: bool) -> bool:
+    """Whether a container has keys that are read by the target alone, which takes it by itself."""
+    target, resources, before = container.target, container.resources, container.requested.keys
     if several and target.containers != "any":
         return False
-    if before.init and target.init_containers == "denied":
+    if not container.translated:
+        return _reads_filled(container, overrides, policy)
+    if before.perhaps or (before.init and target.init_containers == "denied"):
         return False
-    return before.resources.keys() <= container.resources.keys() and _reads(target, container.resources, policy)
+    alone = before.resources.keys() <= resources.keys() and _reads(target, resources, policy)
+    return alone and target_of(target, overrides, policy) is target
+
+
+def _reads_filled(container: Settled, overrides: Overrides, policy: Policy) -> bool:
+    """Whether a container has got keys for defaults, and no others: they were read with its own when they were added."""
+    vendor, reading = container.target, container.reading
+    left = defaults_for(vendor, vendor, overrides.defaults).keys() - reading.specified - reading.filled.keys()
+    if left or container.requested.copy is not None or not policy.serves(vendor, ()):
+        return False
+    added = {entry.key for entry in reading.added.values()}
+    return container.resources.keys() == added and _reads(vendor, container.resources, policy)
 
 
 def _reads(target: Vendor, resources: Mapping[str, Number | None], policy: Policy) -> bool:
@@ -268,7 +273,9 @@ def _merged(settled: list[Settled], left: tuple[Unchanged, ...], keys: PodKeys) 
     findings = list(itertools.chain.from_iterable([container.findings for container in settled]))
     findings += filter(None, [each.finding for each in left])
     for container in settled:
-        findings += _not_kept(container, settled, keys)
+        unlimited = container.form.unlimited is not None or container.target.unlimited is not None
+        if unlimited or container.requested.keys.init:
+            findings += _not_kept(container, settled, keys)
     if len(settled) > 1:
         findings += _single_device_lost(settled)
     labels: dict[str, str | None] = {}
@@ -495,11 +502,11 @@ def _check_target(vendor: Vendor, group: Sequence[Settled]) -> None:
     if vendor.containers == "equal":
         requests = [(container, str(container.request)) for container in group]
         _check_equal(vendor, requests, Reason.NO_EQUIVALENT)
-    why = {
-        "one": f"serves one container of a pod, but {_names(group)} request devices",
-        "shared": f"would allocate once for {_names(group)} together, but each has a request of its own",
-    }.get(vendor.containers)
-    if why is not None:
+    if vendor.containers in {"one", "shared"}:
+        why = {
+            "one": f"serves one container of a pod, but {_names(group)} request devices",
+            "shared": f"would allocate once for {_names(group)} together, but each has a request of its own",
+        }[vendor.containers]
         message = f"{vendor.name} {why}: keep the request of one container"
         raise moved.requested.deny(Reason.NO_EQUIVALENT, message)
 
@@ -553,6 +560,8 @@ def _count_in_lists(settled: Iterable[Settled]) -> None:
     """Count each container's devices in a list by position that another one has: 0 there means that it requests none."""
     regular = [container for container in settled if not container.requested.keys.init]
     for target in {container.target.name: container.target for container in regular}.values():
+        if not any([key.listed for key in target.keys.values()]):
+            continue
         group = [container for container in regular if container.target is target]
         kept = [{} if each.translated else each.requested.all_key_values for each in group]
         lists = {name: key for each in group for key, name, _ in each.keys if key.listed}

@@ -331,17 +331,19 @@ def _settled(intent: Intent, namespace: NamespaceDefaults, left_out: NamespaceDe
             expressed = dimension in target.expressed
             why = "a count alone requests whole devices here" if expressed else f"{target.name} has no key for it"
             omitted[dimension] = why
-    counted = _perhaps_counted(container, target)
-    known = {**defaults, **namespace, **left_out}
-    if counted is not None and defaults.pop("devices", None) is not None:
+    counted = _perhaps_counted(container, target) if container.keys.perhaps else None
+    applied = defaults
+    if counted is not None and "devices" in defaults:
+        applied = {name: default for name, default in defaults.items() if name != "devices"}
         omitted["devices"] = f"{counted} may already be the count"
-    reading = container.read(intent.policy, defaults, home=intent.home)
-    settled = _kept(intent, reading) if intent.home else _translated(intent, reading)
+    home = intent.home
+    reading = container.read(intent.policy, applied, home=home)
+    settled = _kept(intent, reading) if home else _translated(intent, reading)
     settled.findings += filter(None, _hardly_meant(settled, intent))
     for dimension in reading.passed_over:
         omitted.setdefault(dimension, f"no key for it can be added to {container.shown}")
     if omitted:
-        names = filter(omitted.get, DIMENSIONS)
+        known, names = {**defaults, **namespace, **left_out}, filter(omitted.get, DIMENSIONS)
         settled.findings[:0] = [not_applied(container, name, known[name], omitted[name]) for name in names]
     return settled
 
@@ -394,7 +396,7 @@ def _perhaps_counted(container: ContainerRequest, target: Vendor) -> str | None:
     """An unknown name that may be the device count, if no known key is."""
     keys = container.vendor.keys
     counts = container.vendor.by_dimension["devices"]
-    if not container.keys.perhaps or not container.key_values.keys().isdisjoint(counts):
+    if not container.key_values.keys().isdisjoint(counts):
         return None
     patterns = [(keys[name], pattern) for name in counts if (pattern := keys[name].other_names) is not None]
     found = [(key, name) for name in container.keys.perhaps for key, pattern in patterns if pattern.fullmatch(name)]

@@ -164,10 +164,11 @@ class _Search(Struct):
         has_request |= bool(annotations)
         if has_request:
             _check_names(all_slots)
-        places = _places(metadata.labels, metadata.annotations)
-        for report, (place, texts) in itertools.product((_misplaced, _misspelled), places):
-            self.findings += report(place, texts, policy)
-        denial = self._denial()
+        if metadata.labels or metadata.annotations:
+            for report, place in itertools.product((_misplaced, _misspelled), _PLACES):
+                texts = metadata.labels if place == "label" else metadata.annotations
+                self.findings += report(place, texts, policy) if texts else ()
+        denial = self._denial() if self.findings else None
         return Survey(keys, all_slots, self.claims, has_request, tuple(self.findings), denial)
 
     def _denial(self) -> Finding | None:
@@ -186,7 +187,8 @@ class _Search(Struct):
             self.keys_left -= len(resources)
             if unknown or requested.claims:
                 self._search_others(slot, unknown, [*resources])
-            self._report_unlisted(slot, resources)
+            if not resources.keys() <= policy.resources.exact.keys():
+                self._report_unlisted(slot, resources)
             if resources and unknown:
                 perhaps.update(*[filter(names.fullmatch, unknown) for names in policy.other_names])
         names = tuple(sorted(perhaps)) if perhaps else ()
@@ -230,11 +232,6 @@ class _Search(Struct):
                 keys[key] = texts[key]
         self.keys_left -= len(keys)
         return keys
-
-
-def _places(*texts: Mapping[str, str] | None) -> list[tuple[Place, Mapping[str, str]]]:
-    """The labels and the annotations, each with what they are, if there are any."""
-    return [(place, each) for place, each in zip(_PLACES, texts, strict=True) if each]
 
 
 def _claimed(own: OwnClaim, request: str | None) -> Claimed:
@@ -467,10 +464,11 @@ def unread_keys(
 
     Other steps report values of annotations, of the mode and of the roll-out.
     """
-    for place, texts in _places(labels, annotations):
+    for place, texts in zip(_PLACES, (labels, annotations), strict=True):
         known = _KNOWN[kind, place]
-        # Nearly always there is none: for most pods this comparison is all.
-        own = [key for key in texts if key not in known and key.startswith(PREFIX)]
+        own = [key for key in texts if key not in known and key.startswith(PREFIX)] if texts else ()
+        if not own:  # nearly always: for most pods this comparison is all
+            continue
         # Sorted, as the API server sends them and a manifest does not: the report is the same for both.
         for key in [key for key in sorted(own) if not _read(key, place, kind, policy)][:MOST]:
             message = f"{place} {key[:LETTERS]} has no effect on a {kind}: {_meant(key, place, kind, policy)}"

@@ -70,10 +70,12 @@ class Reader(Struct):
 
     def counted(self, dimension: Dimension, literal: object = None) -> KeyValue | None:
         """Return the first key of a dimension, unless the form itself has it, and report those that have no effect."""
-        present = [*filter(None, map(self.key_values.get, self.vendor.by_dimension[dimension]))]
-        counted = present.pop(0) if present and literal is None else None
-        if present:
-            self._report_ignored(present, counted)
+        names, key_values = self.vendor.by_dimension[dimension], self.key_values
+        present = [key_values[name] for name in names if name in key_values]
+        counted = present[0] if present and literal is None else None
+        ignored = present if counted is None else present[1:]
+        if ignored:
+            self._report_ignored(ignored, counted)
         return counted
 
     def legal(self, key: Key, entry: KeyValue, number: Number) -> Number:

@@ -170,9 +170,10 @@ def keys_for(
 
 def fewer(defaults: Mapping[Dimension, _T]) -> Iterator[dict[Dimension, _T]]:
     """Yield all defaults, then fewer and fewer: the count of devices, which changes most, goes first; finally none."""
+    yield {**defaults}  # nearly always they all apply
     order: tuple[Dimension, ...] = ("memory", "cores", "devices")
     present = [dimension for dimension in order if dimension in defaults]
-    for size in range(len(present), -1, -1):
+    for size in range(len(present) - 1, -1, -1):
         for chosen in combinations(present, size):
             yield {dimension: default for dimension, default in defaults.items() if dimension in chosen}
 

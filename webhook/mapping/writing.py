@@ -76,11 +76,11 @@ def write(
         NoEquivalent: no form can express it.
     """
     reasons: list[str] = []
-    contradictions: list[str] = []
+    contradictions: list[tuple[Form, Dimension]] = []
     for form in (form for form in target.forms if form.reads and (form.write or named)):
         contradiction = _contradiction(form, request)
         if contradiction is not None:
-            contradictions.append(contradiction)
+            contradictions.append((form, contradiction))
             continue
         try:
             return _write_form(
@@ -88,15 +88,16 @@ def write(
             )
         except NoEquivalent as error:
             reasons.extend(error.reasons)
-    raise NoEquivalent(*dict.fromkeys([*reasons, *contradictions]))
+    reasons += [f"the form {form.name!r} has {name} {getattr(form, name)}" for form, name in contradictions]
+    raise NoEquivalent(*dict.fromkeys(reasons))
 
 
-def _contradiction(form: Form, request: Request) -> str | None:
-    """Return a value of the form itself that differs from the request; None if there is none."""
+def _contradiction(form: Form, request: Request) -> Dimension | None:
+    """Return the dimension in which a value of the form itself differs from the request; None if there is none."""
     for dimension in DIMENSIONS if form.literals else ():
         literal = getattr(form, dimension)
         if literal is not None and not isinstance(literal, Derived) and literal != getattr(request, dimension):
-            return f"the form {form.name!r} has {dimension} {literal}"
+            return dimension
     return None
 
 

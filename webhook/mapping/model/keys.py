@@ -286,11 +286,16 @@ class Key(KeyRule):
             return self.per_container and self.row_of is not None
         return self.kind == "amount" and (self.of_container or self.per_container)
 
+    @cached_property
+    def only_name(self) -> str | None:
+        """The name under which it is written whatever other keys bind; None for names with variables, which few keys have."""
+        return None if self.variables or self.spellings[0].variables else self.spellings[0].text
+
     def spelled(self, binding: Mapping[str, str]) -> str:
         """Return the first spelling with the variables that the other keys of a container bind, else the first one."""
+        if self.only_name is not None:
+            return self.only_name
         first = self.spellings[0]
-        if not self.variables and not first.variables:  # most of them
-            return first.text
         bound = self.variables.intersection(binding)
         for template in self.spellings:
             if bound.issubset(template.variables) and (name := template.render(binding)) is not None:
