@@ -21,13 +21,12 @@ from webhook.pod import (
     EnvVar,
     Placed,
     Pod,
-    QuantityText,
     VolumeMount,
     entries,
     placed_in,
     present,
 )
-from webhook.request import Number, QuantityError, parse_quantity
+from webhook.request import Number, number_in
 
 Operation: TypeAlias = dict[str, Any]
 """One RFC 6902 operation: ``op``, ``path`` and, except for ``remove``, ``value``."""
@@ -140,7 +139,7 @@ class Slot(msgspec.Struct, eq=False, dict=True):
             after = {name: text for name, text in (before or {}).items() if name not in self.resources}
             for name, text in texts.items():
                 own = (before or {}).get(name)
-                after[name] = text if own is None or not _equals(own, self.resources[name]) else own
+                after[name] = text if own is None or number_in(own) != self.resources[name] else own
             write_map(f"{path}/{side}", before, after, operations)
 
     def _write_claims(self, path: str, operations: list[Operation]) -> None:
@@ -217,10 +216,3 @@ def write_list(path: str, sent: Sequence[Any], edits: Edits, operations: list[Op
                 operations.append({"op": "remove", "path": where})
             elif value != getattr(old, field):
                 operations.append({"op": "add", "path": where, "value": value})
-
-
-def _equals(text: QuantityText, number: Number | None) -> bool:
-    try:
-        return parse_quantity(str(text)) == number
-    except QuantityError:
-        return False

@@ -102,6 +102,14 @@ def parse_quantity(text: str) -> Number:
     return _bounded(text, value)
 
 
+def number_in(text: str | float | None) -> Number | None:
+    """Return the number of a quantity, as text or number; None without one, or if it is none."""
+    try:
+        return None if text is None else parse_quantity(str(text))
+    except QuantityError:
+        return None
+
+
 def _factor(text: str, exponent: str | None, suffix: str | None) -> Number:
     if exponent is not None:
         if abs(int(exponent)) > MAX_EXPONENT:

@@ -40,7 +40,7 @@ from webhook.request import (
     ClaimTemplate,
     Number,
     QuantityError,
-    parse_quantity,
+    number_in,
 )
 from webhook.text import shorten
 
@@ -210,10 +210,7 @@ def _requesting(plan: Plan) -> dict[str, str]:
 
 def counts(text: QuantityText) -> bool:
     """Return whether a quantity requests anything; the API server denies an invalid one."""
-    try:
-        return parse_quantity(str(text)) != 0
-    except QuantityError:
-        return True
+    return number_in(text) != 0
 
 
 class OwnClaim(NamedTuple):

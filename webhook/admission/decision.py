@@ -250,7 +250,8 @@ def facts_of(pod: Pod, context: Context, policy: Policy, *, every: bool = False)
     labels, annotations, selector = among(metadata.labels), among(metadata.annotations), among(spec.node_selector)
     resources = [_extended(container.resources) for container in containers]
     named = labels or annotations or selector or spec.resource_claims or policy.settings.hide_devices
-    if not (named or every or _request(resources)):
+    requesting = [each for each in resources if each is not None and (each.limits or each.requests or each.claims)]
+    if not (named or every or requesting):
         return None
     # If a vendor's own webhook has added references to ConfigMaps, they are searched for in all lists.
     whole = annotations is not None and not policy.references.isdisjoint(annotations)
@@ -280,10 +281,6 @@ def facts_of(pod: Pod, context: Context, policy: Policy, *, every: bool = False)
         context.image_volumes if served is None else served,
     )
     return Facts(facts, around, _key(facts, around))
-
-
-def _request(resources: Sequence[Resources | None]) -> bool:
-    return any([each is not None and (each.limits or each.requests or each.claims) for each in resources])
 
 
 def _belongings(spec: PodSpec, policy: Policy) -> tuple[msgspec.Raw, msgspec.Raw]:

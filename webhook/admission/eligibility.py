@@ -14,7 +14,6 @@ import hashlib
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from itertools import chain
 from typing import Final, NamedTuple
 
 import msgspec
@@ -115,8 +114,6 @@ def _mode_of(pod: Pod, context: Context) -> Enforcement:
     labels = context.namespace.labels
     written = labels.get(MODE)
     rollout = labels.get(ROLLOUT)
-    if written is None and rollout is None:
-        return PLAIN
     mode = Mode.ENFORCE if written is None else _MODES.get(written)
     if mode is None:
         message = (
@@ -215,7 +212,7 @@ def exceeded(pod: Pod, *, few: bool) -> Finding | None:
     containers = spec.containers if spec.init_containers is None else [*spec.init_containers, *spec.containers]
     sides = [side for each in containers for side in each.sides if side]
     maps = filter(None, (metadata.labels, metadata.annotations, spec.node_selector))
-    longest = max(chain(*maps, *sides), key=len, default="")
+    longest = max(itertools.chain(*maps, *sides), key=len, default="")
     if len(longest) > MAX_KEY:  # patterns search all of it
         return _finding(
             f"a key of the pod has {len(longest)} characters, more than the limit of {MAX_KEY}", longest[:40]

@@ -179,7 +179,9 @@ def _set_scheduler(plan: Plan) -> None:
     replaceable = current == DEFAULT_SCHEDULER or current in _replaceable(plan)
     if current in suitable or not (needing or replaceable):
         return
-    needed = _preferred(suitable, plan.policy)
+    target = plan.policy.vendors.get(plan.policy.settings.target or "")
+    preferred = None if target is None else target.place.scheduler
+    needed = preferred if preferred in suitable else suitable[0]
     if not replaceable:
         _settle_conflict(plan, current, needed, {allocation.vendor.place.conflict for allocation in needing})
         return
@@ -192,12 +194,6 @@ def _set_scheduler(plan: Plan) -> None:
     plan.fields["schedulerName"] = needed
     message = f"schedulerName set to {needed} (was {current}): {why}"
     plan.findings.append(Finding(Reason.SCHEDULER_SET, message, None, "spec.schedulerName", current, expected=expected))
-
-
-def _preferred(suitable: list[str], policy: Policy) -> str:
-    """The scheduler of the setting `target` if it is suitable, else the first one."""
-    target = policy.vendors.get(policy.settings.target or "")
-    return suitable[0] if target is None or target.place.scheduler not in suitable else target.place.scheduler
 
 
 def _replaceable(plan: Plan) -> set[str]:

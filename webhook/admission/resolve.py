@@ -22,7 +22,7 @@ from webhook.mapping.reading import read
 from webhook.mapping.values import KeyValue, NoWholeNumber, fewer, form_of
 from webhook.mapping.writing import MAX_REQUESTS
 from webhook.reasons import Denied, Finding, Reason, deny
-from webhook.request import UNLIMITED, Dimension, Number, QuantityError, exact_text, parse_quantity, simplest
+from webhook.request import UNLIMITED, Dimension, Number, exact_text, number_in, simplest
 
 MAX_ENTRIES: Final = 256
 """Keys of a pod beyond which no advice is tried: no honest pod has as many, and each try takes as long as the decision."""
@@ -248,7 +248,7 @@ def _rewrites(container: Settled, keys: PodKeys) -> bool:
     return any(
         name in before.resources
         if number is None
-        else {*map(_number_in, before.resources.get(name, (None,)))} != {number}
+        else {*map(number_in, before.resources.get(name, (None,)))} != {number}
         for name, number in container.resources.items()
     )
 
@@ -349,16 +349,11 @@ def _single_device_lost(settled: list[Settled]) -> Iterator[Finding]:
         message = f"{on_one}, {target.name} may use several: request in one container if that matters"
         yield Finding(Reason.SINGLE_DEVICE_LOST, message)
         return
-    if target.claim.matching is None or not _fit_one_claim(together, source, target):
-        message = f"{on_one}, which these claims of {target.name} cannot: request in one container"
-        raise together[0].requested.deny(Reason.NO_EQUIVALENT, message)
-
-
-def _fit_one_claim(together: Sequence[Settled], source: Vendor, target: Vendor) -> bool:
-    """Whether containers can be requests of one claim, for shares of one device."""
     shares = [each for each in together if each.request.devices == 1 and not each.request.whole]
     alike = [each for each in shares if each.target is target and each.requested.vendor is source]
-    return len(alike) == len(together) <= MAX_REQUESTS
+    if target.claim.matching is None or not len(alike) == len(together) <= MAX_REQUESTS:
+        message = f"{on_one}, which these claims of {target.name} cannot: request in one container"
+        raise together[0].requested.deny(Reason.NO_EQUIVALENT, message)
 
 
 def _merge_pod_keys(
@@ -444,7 +439,7 @@ def _check_excluded(container: Settled, settled: Sequence[Settled], keys: PodKey
         gone = written.get(position, {})
         for name, (limit, request) in other.resources.items():
             kept = name in target.excludes and name not in gone
-            if kept and _number_in(limit if limit is not None else request) != 0:
+            if kept and number_in(limit if limit is not None else request) != 0:
                 message = (
                     f"{target.name} takes no pod that also requests {name}, as container {other.name} does: split it"
                 )
@@ -578,11 +573,3 @@ def _count_in(lists: Mapping[str, Key], container: Settled, own: Mapping[str, Ke
         if name not in written:
             text = own[key.name].text if key.name in own else str(container.request.devices)
             container.keys.append((key, name, text))
-
-
-def _number_in(text: str | None) -> Number | None:
-    """The number of a quantity; None without one, or if it is none."""
-    try:
-        return None if text is None else parse_quantity(text)
-    except QuantityError:
-        return None

@@ -261,7 +261,9 @@ def _away(intent: Intent, namespace: NamespaceDefaults) -> Settled:
     try:
         settled = _with_most_defaults(intent, namespace)
     except Denied as denial:
-        if isinstance(denial, LeftAlone) or not _isolated_away(intent):
+        # The settings alone move a part that the hardware isolates to a vendor that isolates none.
+        isolates = any(form.isolated for form in intent.target.forms)
+        if isinstance(denial, LeftAlone) or isolates or not (intent.by_settings and isolates_part(intent)):
             raise
         raise isolation_denied(intent) from None
     reading = settled.reading
@@ -272,12 +274,6 @@ def _away(intent: Intent, namespace: NamespaceDefaults) -> Settled:
         message = f"{shown} was isolated by hardware; {share} is limited by software only"
         settled.findings.append(Finding(Reason.ISOLATION_LOST, message, intent.container.name))
     return settled
-
-
-def _isolated_away(intent: Intent) -> bool:
-    """Whether the settings alone move a part that the hardware isolates to a vendor that isolates none."""
-    isolates = any(form.isolated for form in intent.target.forms)
-    return not isolates and intent.by_settings and isolates_part(intent)
 
 
 def _with_most_defaults(intent: Intent, namespace: NamespaceDefaults) -> Settled:
@@ -497,7 +493,9 @@ def _written_for(intent: Intent, reading: Reading) -> tuple[Request, Written, tu
         return intent.written(request)
     except NoEquivalent as error:
         failure = error
-    if _stays_plain(intent, reading):
+    # Whole devices that a plain device plugin serves as well, by choice, and no order of the pod's own.
+    meant = intent.overrides.whole or "memory" in reading.specified
+    if meant and not intent.chosen and request.whole and container.plain:
         message = (
             f"{container.shown} requests whole devices, which {target.name} cannot express: left to the device plugin"
         )
@@ -517,12 +515,6 @@ def _written_for(intent: Intent, reading: Reading) -> tuple[Request, Written, tu
             continue
         return written_request, written, (*assumed, *dropped)
     raise NoEquivalent(f"({request}): {'; '.join(failure.reasons[:2]) or 'none of its forms fits'}")
-
-
-def _stays_plain(intent: Intent, reading: Reading) -> bool:
-    """Whether it is whole devices that a plain device plugin serves as well, by choice, and no order of the pod's own."""
-    meant = intent.overrides.whole or "memory" in reading.specified
-    return meant and not intent.chosen and reading.request.whole and intent.container.plain
 
 
 def _report_rounding(settled: Settled, request: Request) -> None:
@@ -551,10 +543,7 @@ def _remove_source(settled: Settled) -> None:
             if key.place in {"resource", "borrowed"}:
                 settled.resources[entry.key] = None
             elif key.place == "annotation":
-                settled.dropped += [
-                    entry.key,
-                    *(settled.requested.with_twin(key, entry) if key.twin is not None else ()),
-                ]
+                settled.dropped += dict.fromkeys([entry.key, *settled.requested.with_twin(key, entry)])
             # Of a ceiling its request says the rest, if it is there.
             alone = key.ceiling is not None and key.ceiling.of not in container.key_values
             if alone or _is_lost(key, container.vendor.forms):

@@ -7,7 +7,6 @@ nothing, and puts the library first again if another webhook has put something b
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import count
 from typing import Any, Final
 
 import msgspec
@@ -41,7 +40,7 @@ from webhook.mapping.model.vendor import system_names
 from webhook.patch import Slot
 from webhook.pod import ENV, EnvVar, Placed, Volume, VolumeMount, clean_path, entries, present
 from webhook.reasons import Finding, Reason, deny
-from webhook.request import UNLIMITED, Number, QuantityError, exact_text, parse_quantity
+from webhook.request import UNLIMITED, exact_text, number_in
 from webhook.text import shorten
 
 
@@ -301,7 +300,7 @@ def _add_search_path(plan: Plan, slot: Slot, shim: Shim) -> None:
 def _kept_value_from(slot: Slot, shim: Shim, entry: EnvVar) -> list[EnvVar]:
     """An entry with ``valueFrom`` under another name, and one after it that refers to it."""
     used = {each.name for each in slot.env}
-    names = (KEPT_LIBRARY_PATH if number == 1 else f"{KEPT_LIBRARY_PATH}_{number}" for number in count(1))
+    names = (KEPT_LIBRARY_PATH if number == 1 else f"{KEPT_LIBRARY_PATH}_{number}" for number in itertools.count(1))
     renamed = next(name for name in names if name not in used)
     value = f"{':'.join(shim.library_path)}:{absolute(renamed)}"
     return [replace(entry, name=renamed), EnvVar(LD_LIBRARY_PATH, value)]
@@ -542,17 +541,10 @@ def _same_volume(volume: Volume, entry: PodEntry) -> bool:
 def _comparable(members: Mapping[str, Any]) -> dict[str, Any]:
     """The source of a volume as it can be compared: the API server rewrites sizes, and omits empty members."""
     return {
-        key: _amount(value) if isinstance(value, str) else value
+        key: value if not isinstance(value, str) or (number := number_in(value)) is None else number
         for key, value in members.items()
         if value != "" and value is not None
     }
-
-
-def _amount(text: str) -> str | Number:
-    try:
-        return parse_quantity(text)
-    except QuantityError:
-        return text
 
 
 def _check_unwritable(slot: Slot, deliveries: Sequence[Delivery]) -> None:

@@ -12,13 +12,14 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from webhook import labels
+from webhook.admission.claims import counts
 from webhook.admission.decision import Context, Decision
 from webhook.admission.engine import decide
 from webhook.mapping.model.policy import Policy
 from webhook.patch import Slot, slots
 from webhook.pod import ENV, Container, Pod, QuantityText, Resources, View, entries
 from webhook.reasons import Finding, Reason
-from webhook.request import Number, QuantityError, parse_quantity
+from webhook.request import Number
 
 MAX_TRIES: Final = 64
 """The most pods that are tried for one correction."""
@@ -153,10 +154,7 @@ def _sizes(name: str, quantity: QuantityText, policy: Policy) -> bool:
         for owner in policy.resources.owners(name)
         for dimension in policy.vendors[owner.vendor].keys[owner.key_name].dimensions
     }
-    try:
-        return not dimensions.isdisjoint({"memory", "cores"}) and parse_quantity(str(quantity)) != 0
-    except QuantityError:
-        return True
+    return not dimensions.isdisjoint({"memory", "cores"}) and counts(quantity)
 
 
 def _with_number(container: Container, key: str, number: Number | None) -> Container:

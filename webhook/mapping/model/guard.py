@@ -119,11 +119,6 @@ class Guard(Strict):
         listed = _TRUE if self.lifts == "truthy" else self.lifts
         return None if listed is None else NameSet.of(map(str.casefold, listed))
 
-    @property
-    def exception(self) -> bool:
-        """Whether it allows a source: values from there lift nothing."""
-        return self.action == "allow" and self.sources is not None
-
     def catches(self, value: str | None, source: ValueSource | None) -> bool:
         """Return whether it catches a key with this value, or with a value from this source; one that is not known lifts."""
         if self.sources is not None:
@@ -215,7 +210,8 @@ class Guards(Struct, frozen=True):
         for rule in self.rules:
             held = rule.place == place and rule.whole >= whole and rule.anywhere >= other
             if held and name in rule.listed and rule.catches(value, source):
-                return None if rule.exception else rule
+                # Values from a source that is allowed lift nothing.
+                return None if rule.action == "allow" and rule.sources is not None else rule
         return None
 
     def meant(self, path: str, *, whole: bool) -> Guard | None:

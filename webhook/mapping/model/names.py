@@ -308,12 +308,8 @@ class Nearness:
         meant = next((each.meant for each in near if each is not None and each.meant), None)
         if meant is not None:
             return (meant,)
-        return self._with_ending(local, target)
-
-    def _with_ending(self, local: str, target: str | None) -> tuple[str, ...]:
-        """Return the names in any domain that end so, the target's first."""
         own = self._amounts[target].names if target in self._amounts else frozenset()
-        ending = [f"{each}/{local}" for each, names in self._resources.below.items() if local in names]
+        ending = [f"{each}/{local}" for each, names in below.items() if local in names]
         return tuple(sorted(ending, key=lambda key: key not in own))
 
     def _hint(self, domain: str, local: str) -> NearMiss | None:

@@ -5,8 +5,8 @@ import json
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from operator import attrgetter
+from functools import cached_property, lru_cache, reduce
+from operator import attrgetter, or_
 from typing import Any, Final
 
 import re2  # type: ignore[import-untyped]
@@ -16,8 +16,8 @@ from webhook.mapping.model.compiling import Capacity
 from webhook.mapping.model.keys import KeyPlace
 from webhook.mapping.model.names import Names, NearMiss, Nearness, Owner, ReadKeys, check_owners, index, read_keys
 from webhook.mapping.model.shim import ARCH_LABEL, Shim
-from webhook.mapping.model.vendor import BUILT_IN, KnownPlace, OtherName, Owned, Vendor, union
-from webhook.mapping.notation import compile_glob, literal, parse_bytes, parse_card, parse_device
+from webhook.mapping.model.vendor import BUILT_IN, KnownPlace, OtherName, Owned, Vendor
+from webhook.mapping.notation import NameSet, compile_glob, literal, parse_bytes, parse_card, parse_device
 from webhook.mapping.settings import Settings
 from webhook.mapping.strict import Amount
 from webhook.request import MIB, Size, bytes_text
@@ -324,7 +324,9 @@ class Policy:
     @cached_property
     def marks(self) -> Owned:
         """The marks, hints and belongings of all vendors' schedulers, to find them in one pass through a pod's keys."""
-        return union(vendor.owned for vendor in self.vendors.values())
+        sets = [vendor.owned for vendor in self.vendors.values()]
+        groups = ([getattr(each, name) for each in sets] for name in Owned.__struct_fields__)
+        return Owned(*(reduce(or_, group, NameSet()) for group in groups))
 
     @cached_property
     def other_names(self) -> tuple[re.Pattern[str], ...]:

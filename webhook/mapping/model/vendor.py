@@ -1,8 +1,7 @@
 """A vendor: the document that describes it, with what is compiled from it for reading, writing and the admission steps."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property, reduce
-from operator import or_
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -226,12 +225,6 @@ class Owned(Struct, frozen=True):
     def knows(self, name: str) -> bool:
         """Return whether a name belongs to the system; ``key=value`` only as it is written, for patterns are of keys."""
         return name in self.belongs.exact or ("=" not in name and name in self.belongs)
-
-
-def union(sets: Iterable[Owned]) -> Owned:
-    """The union of several sets of marks, hints and belongings."""
-    groups = zip(*((owned.annotations, owned.labels, owned.hints, owned.belongs) for owned in sets), strict=True)
-    return Owned(*(reduce(or_, group, NameSet()) for group in groups))
 
 
 BUILT_IN: Final = "built-in"  # the source of documents in the package
