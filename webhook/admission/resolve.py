@@ -41,7 +41,7 @@ class PodResult(Struct, frozen=True):
     left: tuple[Unchanged, ...] = ()  # the requesting containers that are left unchanged
     # by position, the result of a second pass for containers whose keys are then another vendor's than the target, or
     # are written for another target: an inactive target's keys are read by their active owners
-    second_pass: dict[int, Settled] = {}
+    second_pass: Mapping[int, Settled] = {}
 
     @property
     def vendor_names(self) -> tuple[str, ...]:
@@ -160,7 +160,9 @@ def _checked(results: Sequence[Settled | Unchanged], keys: PodKeys, overrides: O
     second = _second_pass(first, keys, overrides, policy)
     both = zip(first.settled, second.settled, strict=True)
     others = [again for one, again in both if not (one.target is again.requested.vendor is again.target)]
-    return replace(first, second_pass={again.requested.position: again for again in others})
+    if not others:
+        return first
+    return _merged(first.settled, first.left, keys, {again.requested.position: again for again in others})
 
 
 def _read_already(first: PodResult, keys: PodKeys, overrides: Overrides, policy: Policy) -> bool:
@@ -268,33 +270,37 @@ def _together(results: Sequence[Settled | Unchanged], keys: PodKeys, policy: Pol
     return _merged(settled, left, keys)
 
 
-def _merged(settled: list[Settled], left: tuple[Unchanged, ...], keys: PodKeys) -> PodResult:
-    """Merge the results of a pod's containers."""
+def _merged(
+    settled: Sequence[Settled], left: tuple[Unchanged, ...], keys: PodKeys, second_pass: Mapping[int, Settled] = {}
+) -> PodResult:
+    """Merge the results of a pod's containers; `second_pass` as in the result, as far as it is known."""
     findings = list(itertools.chain.from_iterable([container.findings for container in settled]))
     findings += filter(None, [each.finding for each in left])
     for container in settled:
         unlimited = container.form.unlimited is not None or container.target.unlimited is not None
         if unlimited or container.requested.keys.init:
-            findings += _not_kept(container, settled, keys)
+            again = second_pass.get(container.requested.position)
+            owner = container.target if again is None else again.requested.vendor
+            findings += _not_kept(container, owner, settled, keys)
     if len(settled) > 1:
         findings += _single_device_lost(settled)
     labels: dict[str, str | None] = {}
     annotations: dict[str, str | None] = dict.fromkeys([name for container in settled for name in container.dropped])
     if any([container.keys or container.translated for container in settled]):
         _merge_pod_keys(settled, keys, labels, annotations)
-    return PodResult(tuple(settled), labels, annotations, tuple(findings), left)
+    return PodResult(tuple(settled), labels, annotations, tuple(findings), left, second_pass)
 
 
-def _not_kept(container: Settled, settled: Iterable[Settled], keys: PodKeys) -> Iterator[Finding]:
-    """Report that the vendor which serves a container does not keep it to its request, or the request for it."""
-    vendor, requested = container.target, container.requested
+def _not_kept(container: Settled, owner: Vendor, settled: Iterable[Settled], keys: PodKeys) -> Iterator[Finding]:
+    """Report that a container is not kept to its request, or, by the owner of the written keys, the request for it."""
+    requested = container.requested
     for why in filter(None, _unlimited(container, settled, keys)):
         yield Finding(Reason.LIMIT_NOT_KEPT, " ".join(why.split()), requested.name)
-    if requested.keys.init and vendor.init_containers == "ignored":
-        message = f"{vendor.system} serves no init containers: this one may get no device, or one without limits"
+    if requested.keys.init and owner.init_containers == "ignored":
+        message = f"{owner.system} serves no init containers: this one may get no device, or one without limits"
         yield Finding(Reason.LIMIT_NOT_KEPT, message, requested.name)
-    elif requested.keys.sidecar and vendor.native_sidecars == "freed":
-        message = f"{vendor.system} counts a native sidecar as an init container that ends: others may get its devices"
+    elif requested.keys.sidecar and owner.native_sidecars == "freed":
+        message = f"{owner.system} counts a native sidecar as an init container that ends: others may get its devices"
         yield Finding(Reason.LIMIT_NOT_KEPT, f"{message} while it runs", requested.name)
 
 
@@ -336,7 +342,7 @@ def _has_text(vendor: Vendor, key_name: str, text: str, keys: PodKeys) -> bool:
     return any((template.text, text) in pairs for template in key.spellings)
 
 
-def _single_device_lost(settled: list[Settled]) -> Iterator[Finding]:
+def _single_device_lost(settled: Sequence[Settled]) -> Iterator[Finding]:
     """Report containers that share one device under the source, and may get several under the target."""
     together = [
         container for container in settled if container.requested.vendor.one_device and not container.target.one_device
@@ -357,7 +363,7 @@ def _single_device_lost(settled: list[Settled]) -> Iterator[Finding]:
 
 
 def _merge_pod_keys(
-    settled: list[Settled], keys: PodKeys, labels: dict[str, str | None], annotations: dict[str, str | None]
+    settled: Sequence[Settled], keys: PodKeys, labels: dict[str, str | None], annotations: dict[str, str | None]
 ) -> None:
     """Merge the labels and annotations that the targets need: one value for the pod, or a list by position."""
     present = {"label": keys.labels, "annotation": keys.annotations}
