@@ -1,5 +1,6 @@
 """The command line, ``vgpu-webhook``: a group that imports a command only when it is used."""
 
+import atexit
 import difflib
 import gc
 import os
@@ -63,6 +64,8 @@ class Program(click.Group):
             return None
         # What a command imports and compiles stays: to look for garbage in it took a tenth of the time.
         gc.set_threshold(200_000)
+        # Nor is it looked for at the end, when all of it goes at once.
+        atexit.register(gc.freeze)
         command = getattr(import_module(f"webhook.cli.commands.{cmd_name}"), cmd_name)
         assert isinstance(command, click.Command)  # noqa: S101  (a mistake in the table above)
         for each in (command, *(command.commands.values() if isinstance(command, click.Group) else ())):

@@ -3,13 +3,12 @@
 import bisect
 import gc
 import itertools
-import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
-from aiohttp import connector, hdrs, web
+from aiohttp import hdrs, web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -27,22 +26,11 @@ def settle_memory() -> None:
     """Exclude everything made so far from garbage collection, and make collections rarer.
 
     Measured on reviews of 64 KiB: the slowest tenth went from 14.5 to 6 ms. The price is that cycles among the objects
-    that exist now are never freed, so it is called once, when the policy is in force and the listeners are up.
+    that exist now are never freed, so it is called once, when the policy is in force and the listeners are up. They are not
+    freed before, either: of 176,000 objects 2,000 would be, for a fiftieth of the start.
     """
-    _forget_authorities()
-    gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
-
-
-def _forget_authorities() -> None:
-    """Free the CAs of the machine, which aiohttp loads twice when it is imported: 2 MiB, and every client here names its own.
-
-    A context that verifies then trusts nobody; the other one never verified.
-    """
-    connector._SSL_CONTEXT_VERIFIED = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # noqa: SLF001  (there is no other way)
-    connector._SSL_CONTEXT_UNVERIFIED = unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # noqa: SLF001
-    unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
 
 
 SECONDS: Final = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5)
