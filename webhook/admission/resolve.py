@@ -22,7 +22,7 @@ from webhook.mapping.reading import read
 from webhook.mapping.values import KeyValue, NoWholeNumber, fewer, form_of
 from webhook.mapping.writing import MAX_REQUESTS
 from webhook.reasons import Denied, Finding, Reason, deny
-from webhook.request import UNLIMITED, Dimension, Number, exact_text, number_in, simplest
+from webhook.request import MAX_VALUE, UNLIMITED, Dimension, Number, exact_text, number_in, simplest
 
 MAX_ENTRIES: Final = 256
 """Keys of a pod beyond which no advice is tried: no honest pod has as many, and each try takes as long as the decision."""
@@ -176,7 +176,7 @@ def _read_already(first: PodResult, keys: PodKeys, overrides: Overrides, policy:
 def _reads_alone(container: Settled, overrides: Overrides, policy: Policy, *, several: bool) -> bool:
     """Whether a container has keys that are read by the target alone, which takes it by itself."""
     target, resources, before = container.target, container.resources, container.requested.keys
-    if several and target.containers != "any":
+    if several and (target.containers != "any" or target.excludes):
         return False
     if not container.translated:
         return _reads_filled(container, overrides, policy)
@@ -192,7 +192,10 @@ def _reads_filled(container: Settled, overrides: Overrides, policy: Policy) -> b
     left = defaults_for(vendor, vendor, overrides.defaults).keys() - reading.specified - reading.filled.keys()
     if left or container.requested.copy is not None or not policy.serves(vendor, ()):
         return False
-    added = {entry.key for entry in reading.added.values()}
+    # What was rounded up may be more than a device or node has; that nodes report a key is checked of those that are there.
+    if container.request != reading.request or not vendor.unreported.isdisjoint(reading.added):
+        return False
+    added = {vendor.keys[name].only_name for name in reading.added}
     return container.resources.keys() == added and _reads(vendor, container.resources, policy)
 
 
@@ -202,7 +205,7 @@ def _reads(target: Vendor, resources: Mapping[str, Number | None], policy: Polic
         if number is None:
             continue
         owners = policy.resources.exact.get(name, ())
-        if type(number) is not int or number <= 0 or len(owners) != 1:
+        if type(number) is not int or not 0 < number <= MAX_VALUE or len(owners) != 1 or name in target.excludes:
             return False
         (owner,) = owners
         if owner.vendor != target.name or owner.binding or not target.keys[owner.key_name].makes_request:
