@@ -160,9 +160,11 @@ def value_of(key: Key, dimension: Dimension, number: Number) -> Memory:
 def keys_for(
     vendor: Vendor, keys: Mapping[str, Key], dimension: Dimension, default: Default, devices: int
 ) -> Iterator[KeyValue]:
-    """Yield the keys that can specify a default, with the least number that is not less."""
+    """Yield the keys that can specify a default, with the least number that is not less; a number lists no devices."""
     for name in vendor.by_dimension[dimension]:
         key = keys[name]
+        if key.written == "items":
+            continue
         number = number_for(key, default.value, 1 if dimension == "devices" else devices)
         if number is not None:
             yield KeyValue(name, key.spellings[0].text, exact_text(number), number)
