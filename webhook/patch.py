@@ -31,9 +31,6 @@ from webhook.request import Number, number_in
 Operation: TypeAlias = dict[str, Any]
 """One RFC 6902 operation: ``op``, ``path`` and, except for ``remove``, ``value``."""
 
-Patch: TypeAlias = tuple[Operation, ...]
-"""A JSON Patch."""
-
 Entry: TypeAlias = Mapping[str, Any]
 
 Edits: TypeAlias = dict[int, tuple[Any, ...]]

@@ -226,12 +226,7 @@ def _size_to_write(intent: Intent, request: Request) -> str | None:
 def _device(intent: Intent, memory: Memory | None) -> str | None:
     """What to configure or select so that the target can express the memory; None if a known device would not help."""
     target, policy, sized = intent.target, intent.policy, isinstance(memory, Size)
-    if (
-        intent.device is not None
-        or memory is UNLIMITED
-        or memory is None
-        or not _expresses_only(target, sized=not sized)
-    ):
+    if intent.device is not None or memory is UNLIMITED or not _expresses_only(target, sized=not sized):
         return None
     names = policy.card_labels.get(target.family, ())
     needed = f"{memory} is a {'percentage' if sized else 'size'} on a device of known memory only"

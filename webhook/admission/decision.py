@@ -18,7 +18,7 @@ from webhook.labels import GUARD, PREFIX, SHIM, STATUS
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import DeliveryKind
 from webhook.mapping.model.vendor import Vendor
-from webhook.patch import Edits, Entry, Operation, Patch, Slot, append, write_list, write_map
+from webhook.patch import Edits, Entry, Operation, Slot, append, write_list, write_map
 from webhook.pod import (
     ABSENT,
     NO_METADATA,
@@ -125,7 +125,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return tuple(dict.fromkeys([note.reason.slug for note in self.notes]))
 
     @property
-    def patch(self) -> Patch:
+    def patch(self) -> tuple[Operation, ...]:
         """The operations."""
         return tuple(msgspec.json.decode(self.patch_json)) if self.patch_json else ()
 

@@ -126,17 +126,9 @@ def _fewer_defaults(results: Sequence[Settled | Unchanged], namespace: Namespace
 
 def _of_namespace(settled: Settled, namespace: NamespaceDefaults) -> list[Dimension]:
     """The dimensions in which the namespace decides what a container gets: it fills one in, or (None) has nothing do so."""
-    filled, vendor = settled.reading.filled, settled.requested.vendor
-    open_ones = vendor.defaults.keys() - settled.reading.specified
-    return [
-        dimension
-        for dimension, default in namespace.items()
-        if (
-            dimension in open_ones
-            if default is None
-            else dimension in filled and filled[dimension].origin == "namespace"
-        )
-    ]
+    open_ones = settled.requested.vendor.defaults.keys() - settled.reading.specified
+    filled = {dimension for dimension, default in settled.reading.filled.items() if default.origin == "namespace"}
+    return [each for each, default in namespace.items() if each in (open_ones if default is None else filled)]
 
 
 def keys_after(resolution: PodResult, keys: PodKeys) -> PodKeys:
@@ -250,12 +242,8 @@ def _rewrites(container: Settled, keys: PodKeys) -> bool:
     before = keys.containers[container.requested.position]
     if before.claimed is not None and before.claimed.entries != tuple(container.claim.values()):
         return True
-    return any(
-        name in before.resources
-        if number is None
-        else {*map(number_in, before.resources.get(name, (None,)))} != {number}
-        for name, number in container.resources.items()
-    )
+    sent = before.resources
+    return any({*map(number_in, sent.get(name, (None,)))} != {number} for name, number in container.resources.items())
 
 
 def _together(results: Sequence[Settled | Unchanged], keys: PodKeys, policy: Policy) -> PodResult:

@@ -409,14 +409,8 @@ def _perhaps_counted(container: ContainerRequest, target: Vendor) -> str | None:
 def _kept(intent: Intent, reading: Reading) -> Settled:
     """A request in its own keys."""
     container = intent.container
-    settled = Settled(
-        container,
-        container.vendor,
-        reading.spelled or reading.request,
-        reading.form,
-        reading,
-        findings=[*reading.findings],
-    )
+    settled = Settled(container, container.vendor, reading.spelled or reading.request, reading.form, reading)
+    settled.findings += reading.findings
     if container.keys.claimed is not None:
         settled.claim.update(container.key_values)
     for key_name, number in reading.corrections.items():

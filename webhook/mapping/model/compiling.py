@@ -517,9 +517,8 @@ def _ordinary_key(glob: str) -> str | None:
     if "*" not in glob:
         return glob if glob in keys else None
     near = [key for key in keys if key.startswith(glob.partition("*")[0])]
-    return (
-        next(filter(compile_glob(glob).fullmatch, near), None) if near else None
-    )  # an expression takes time to compile
+    # An expression takes time to compile.
+    return next(filter(compile_glob(glob).fullmatch, near), None) if near else None
 
 
 @cache

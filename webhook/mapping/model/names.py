@@ -136,7 +136,6 @@ WORDS: Final[Mapping[Dimension, re.Pattern[str]]] = {
 }
 """What names of keys for a dimension contain, in lower case, whoever chose them."""
 
-PERCENT: Final = "percent"
 MAX_SIMILAR: Final = 3  # the most names of other domains that a message offers
 MAX_LISTED: Final = 8  # the number of values of a variable that a message lists
 
@@ -241,7 +240,10 @@ class Nearness:
         self._prefixes = tuple(sorted({prefix for vendor in vendors for prefix in vendor.lets_through.prefixes}))
         self._resources = _Keys(name for vendor in vendors for name in _local_names(vendor, "resource"))
         self._metadata = _Keys(name for vendor in vendors for name in _local_names(vendor, "label", "annotation"))
-        self._hints, self._hint_patterns = _hints_of(vendors)
+        hints = [Template(hint).glob for vendor in vendors for hint in vendor.all_hints]
+        listed = [hint.rpartition("/") for hint in hints if "*" not in hint]
+        self._hints = _Keys((domain, _LocalName(local)) for domain, _, local in listed)
+        self._hint_patterns = NameSet.of(hint for hint in hints if "*" in hint)
         # Resource names of other systems.
         self.known = _of_others(vendors, "resource")
         self._told = _of_others(vendors, "label", "annotation")
@@ -332,7 +334,7 @@ class Nearness:
         dimension = next((each for each, word in WORDS.items() if word.search(local)), None)
         if dimension is None or domain not in amounts.domains or not name.startswith(self._prefixes):
             return None
-        found = (amounts.first.get((dimension, sized is not (PERCENT in local))) for sized in (True, False))
+        found = (amounts.first.get((dimension, sized is not ("percent" in local))) for sized in (True, False))
         meant = next(filter(None, found), "")
         if meant or dimension in amounts.dimensions:
             return NearMiss(meant, sure) if meant else None
@@ -363,14 +365,6 @@ class Nearness:
 
 def _of_others(vendors: Iterable[Vendor], *places: KnownPlace) -> NameSet:
     return NameSet.of(entry.name for vendor in vendors for entry in vendor.names_of_others(*places))
-
-
-def _hints_of(vendors: Iterable[Vendor]) -> tuple[_Keys, NameSet]:
-    """Return the hints that can be listed, and patterns of the others."""
-    hints = [Template(hint).glob for vendor in vendors for hint in vendor.all_hints]
-    listed = [hint.rpartition("/") for hint in hints if "*" not in hint]
-    patterns = NameSet.of(hint for hint in hints if "*" in hint)
-    return _Keys((domain, _LocalName(local)) for domain, _, local in listed), patterns
 
 
 def _around(text: str) -> tuple[str, str]:
