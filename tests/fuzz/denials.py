@@ -39,6 +39,7 @@ from tests.fuzz.oracle.claims import names_a_gpu_class
 from tests.fuzz.oracle.expressing import EXPRESSES, Wanted
 from tests.fuzz.oracle.meaning import ALL, GIB, MOST_DEVICES, Amounts, Meaning
 from tests.fuzz.oracle.names import EXACT, name_of, owner_of
+from tests.fuzz.oracle.quantity import number_in
 from tests.fuzz.oracle.reading import Read
 from tests.fuzz.served import denied_by_settings
 from tests.fuzz.trial import Finding, Trial, all_containers
@@ -470,7 +471,7 @@ def _absurd(trial: Trial) -> bool:
     """Whether a count that another vendor may borrow is more than any node has: it is denied before that is looked at."""
     sides = [side for each in all_containers(trial.case.pod) for side in (each.get("resources") or {}).values() if side]
     texts = [side["nvidia.com/gpu"] for side in sides if isinstance(side, dict) and "nvidia.com/gpu" in side]
-    return any(str(text).isdecimal() and int(text) > MOST_DEVICES for text in texts)
+    return any((number_in(text) or 0) > MOST_DEVICES for text in texts)
 
 
 JUDGES: Mapping[str, Judge] = {

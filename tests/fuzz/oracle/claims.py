@@ -5,7 +5,7 @@ A claim is an entry of ``resources.claims``, or some of an extended resource ``d
 
 from typing import Any
 
-from tests.fuzz.oracle.quantity import UnreadableError, quantity
+from tests.fuzz.oracle.quantity import number_in
 
 Json = dict[str, Any]
 
@@ -21,7 +21,7 @@ def names_a_class(container: Json, prefix: str = PREFIX) -> bool:
     """Whether a container claims devices of a class that its own resource name contains."""
     resources = container.get("resources") or {}
     sides = [resources.get(side) or {} for side in ("limits", "requests")]
-    return any(name.startswith(prefix) and _some(number) for side in sides for name, number in side.items())
+    return any(name.startswith(prefix) and number_in(number) != 0 for side in sides for name, number in side.items())
 
 
 def names_a_gpu_class(container: Json) -> bool:
@@ -34,10 +34,3 @@ def claims_in(pod: Json) -> bool:
     spec = pod["spec"]
     containers = [*(spec.get("initContainers") or []), *spec["containers"]]
     return bool(spec.get("resourceClaims")) or any(map(claims, containers))
-
-
-def _some(number: Any) -> bool:
-    try:
-        return quantity(number) != 0
-    except UnreadableError:
-        return True

@@ -43,6 +43,14 @@ def quantity(value: str | float) -> int | Fraction:
     return _bounded(-exact if text[0] == "-" else exact)
 
 
+def number_in(value: str | float) -> int | Fraction | None:
+    """The same; None if it is none."""
+    try:
+        return quantity(value)
+    except UnreadableError:
+        return None
+
+
 def _power(suffix: str) -> Fraction:
     digits = suffix[2:] if suffix[1:2] in {"+", "-"} else suffix[1:]
     if suffix[:1] not in {"e", "E"} or not digits or not set(digits) <= DIGITS:

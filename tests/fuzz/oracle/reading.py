@@ -11,7 +11,7 @@ from tests.fuzz.oracle import clouds, hami, schedulers
 from tests.fuzz.oracle.keys import Cluster, Keys
 from tests.fuzz.oracle.meaning import ALL, Alone, Denied, Lacks, Meaning, Unsure, count
 from tests.fuzz.oracle.names import name_of, owner_of
-from tests.fuzz.oracle.quantity import UnreadableError, quantity
+from tests.fuzz.oracle.quantity import UnreadableError, number_in, quantity
 from tests.fuzz.oracle.several import alone, checked_sums, copied
 
 Json = dict[str, Any]
@@ -294,10 +294,7 @@ def _idle(container: Json, position: int | None, cluster: Cluster) -> Read:
 def asks(resources: Json, name: str) -> bool:
     """Whether a name has another amount than 0: what is 0 asks for nothing, in whosever keys."""
     texts = [side[name] for side in (resources.get("limits"), resources.get("requests")) if side and name in side]
-    try:
-        return any(quantity(text) != 0 for text in texts)
-    except UnreadableError:
-        return True
+    return any(number_in(text) != 0 for text in texts)
 
 
 def _annotated(annotations: Mapping[str, str], regular: list[str]) -> Iterator[tuple[str, list[str]]]:
