@@ -78,19 +78,15 @@ def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decisi
         changed += _marks(old, new, context.user, policy)
     field = _first_changed(changed, old, new)
     if field is None:
-        return _late(newer, older, context.user, policy)
+        # What denies the stored pod, too, is no fault of the update.
+        late = None if newer.allowed or newer.denial == older.denial else newer.denial
+        owns_something = any(context.user in vendor.owned_by for vendor in policy.vendors.values())
+        return _ALLOWED[Reason.ALREADY_RIGHT] if late is None or owns_something else denied(late)
     message = (
         f"{field} belongs to a scheduler, and {context.user or 'its user'} may not change it: leave it, "
         "or list that user under `ownedBy` of the mapping"
     )
     return denied(Finding(Reason.OWNED_CHANGED, message, field=field))
-
-
-def _late(newer: Decision, older: Decision, user: str, policy: Policy) -> Decision:
-    """The denial of an update by what is denied in the new pod: what is in the stored pod, too, is no fault of it."""
-    late = None if newer.allowed or newer.denial == older.denial else newer.denial
-    owns_something = any(user in vendor.owned_by for vendor in policy.vendors.values())
-    return _ALLOWED[Reason.ALREADY_RIGHT] if late is None or owns_something else denied(late)
 
 
 def _stripped(decision: Decision) -> list[str]:

@@ -98,7 +98,6 @@ def _resolved(keys: PodKeys, overrides: Overrides, policy: Policy) -> PodResult:
 
 
 def _settle_each(keys: PodKeys, overrides: Overrides, policy: Policy, without: _Without) -> list[Settled | Unchanged]:
-    """Settle every requesting container separately."""
     containers = collect(keys, policy)
     if overrides.scheduler is not None and len(containers) > 1:
         of_scheduler = [

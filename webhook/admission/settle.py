@@ -556,7 +556,6 @@ def _is_lost(key: Key, forms: Sequence[Form]) -> bool:
 
 
 def _add_target(intent: Intent, settled: Settled, written: Written) -> None:
-    """Add the keys of the target."""
     target, container = settled.target, settled.requested
     for entry in written.keys.values():
         key = target.keys[entry.key_name]

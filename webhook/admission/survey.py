@@ -168,14 +168,10 @@ class _Search(Struct):
             for report, place in itertools.product((_misplaced, _misspelled), _PLACES):
                 texts = metadata.labels if place == "label" else metadata.annotations
                 self.findings += report(place, texts, policy) if texts else ()
-        denial = self._denial() if self.findings else None
-        return Survey(keys, all_slots, self.claims, has_request, tuple(self.findings), denial)
-
-    def _denial(self) -> Finding | None:
-        """What denies the pod, all of it at once, taken out of the findings."""
         denials = [each for each in self.findings if each.reason.kind is ReasonKind.DENIAL]
-        self.findings = [finding for finding in self.findings if finding not in denials]
-        return all_at_once(denials) if denials else None
+        findings = tuple([each for each in self.findings if each not in denials])
+        denial = all_at_once(denials) if denials else None
+        return Survey(keys, all_slots, self.claims, has_request, findings, denial)
 
     def _container(self, slot: Slot) -> ContainerKeys:
         """The resources of a container that are keys; reports names that may be meant as some, and notes its claims."""
