@@ -21,6 +21,7 @@ from webhook.mapping.values import (
     Reading,
     fill_absent,
     number_for,
+    row_of,
     unconfigured_size,
     value_of,
 )
@@ -125,7 +126,8 @@ def _write_form(
     for dimension, default in reading.filled.items():
         value = getattr(request, dimension)
         raise NoEquivalent(f"no key specifies {dimension} {value}, and {default.named(dimension)} would apply")
-    difference = None if named else _read_back_difference(form, request, reading, numbers, row)
+    read_row = row and row_of(target, key_values)[0]
+    difference = None if named else _read_back_difference(form, request, reading, numbers, read_row)
     if difference is not None:
         raise NoEquivalent(difference)
     return Written(key_values, reading)
@@ -137,6 +139,8 @@ def _key_value(key: Key, number: Number, variables: Mapping[str, str], binding: 
         raise NoEquivalent(f"the name to write for {spelled} is not configured (`variables`: `write`)")
     if number > MAX_VALUE:
         raise NoEquivalent(f"{spelled} would be {exact_text(number)}, more than any resource can hold (2^63 - 1)")
+    if binding and spelled in [each.text for each in key.spellings]:
+        binding = ()  # no reader learns the values of variables from a name without them
     text = exact_text(number) if key.claim is None else claim_text(key, number)
     return KeyValue(key.name, spelled, text, number, binding)
 
