@@ -7,7 +7,6 @@ are seldom needed (a thousand env entries) stay undecoded bytes until they are: 
 
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -452,8 +451,10 @@ def placed_in(container: Container) -> list[Placed]:
 
 def paths_in(containers: Iterable[Container], *more: msgspec.Raw) -> bytes:
     """Return the undecoded fields by which the kubelet puts something at a path, behind one another and after others."""
-    fields = [(each.volume_mounts, each.volume_devices, each.termination_message_path) for each in containers]
-    return b"".join(chain(more, *fields))
+    parts = list(more)
+    for each in containers:
+        parts += each.volume_mounts, each.volume_devices, each.termination_message_path
+    return b"".join(parts)
 
 
 def clean_path(path: str) -> str:

@@ -185,8 +185,10 @@ def namespace_of(review: ReviewHead) -> str:
     Raises:
         NotAReviewError: the name is not a DNS label, so no such namespace can exist.
     """
-    pod = review.pod if isinstance(review, Review) else None
-    name = review.namespace or (None if pod is None else pod.metadata.namespace) or "default"
+    name = review.namespace
+    if not name:
+        pod = review.pod if isinstance(review, Review) else None
+        name = (None if pod is None else pod.metadata.namespace) or "default"
     if _LABEL.fullmatch(name) is None:
         raise NotAReviewError("the namespace of the request is no DNS label")
     return name

@@ -114,7 +114,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         vendor = "none" if not self.vendors else self.vendors[0] if len(self.vendors) == 1 else "several"
         return outcome, self.reason.slug, vendor
 
-    @property
+    @cached_property
     def would_be(self) -> bool:
         """Whether its namespace only reports: under `enforce` the pod would be changed or denied."""
         return self.allowed and (self.reason is Reason.WOULD_CHANGE or self.reason.kind is ReasonKind.DENIAL)
@@ -332,11 +332,11 @@ def _extended(resources: Resources | None) -> Resources | None:
     if resources is None:
         return None
     limits, requests = resources.limits, resources.requests
-    return Resources(
-        None if limits is None else {name: number for name, number in limits.items() if "/" in name},
-        None if requests is None else {name: number for name, number in requests.items() if "/" in name},
-        resources.claims,
-    )
+    found = None if limits is None else {name: number for name, number in limits.items() if "/" in name}
+    if requests == limits:  # of extended resources they have to be
+        return Resources(found, found, resources.claims)
+    asked = None if requests is None else {name: number for name, number in requests.items() if "/" in name}
+    return Resources(found, asked, resources.claims)
 
 
 def _key(pod: Pod, context: Context) -> bytes | None:

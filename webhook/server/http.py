@@ -284,7 +284,8 @@ class HttpProtocol(web.RequestHandler):
     def answered(self) -> None:
         """Note that the handler has returned; the deadline applies until the answer is sent."""
         self._busy = False
-        self.heed(waited_for=True)
+        if self in self._connections.open:
+            self._connections.waiting[self] = None
 
     def heed(self, *, waited_for: bool) -> None:
         """Note whether the server waits for the client from now on."""
@@ -462,14 +463,19 @@ def dispatcher(routes: Routes, limits: Limits) -> Handler:
     """Make the handler of every request, which finds its route and does what all routes have in common."""
 
     async def dispatch(request: web.BaseRequest) -> web.StreamResponse:
-        connection = cast("HttpProtocol", request.protocol)
+        connection: HttpProtocol = request.protocol  # type: ignore[assignment]  # every connection is one
         connection.handling()
+        response: web.StreamResponse
         try:
             # Any other expectation may be ignored (RFC 9110 §10.1.1).
-            if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue" and request.version >= HttpVersion11:
+            expected = request.headers.get(hdrs.EXPECT)
+            if expected and expected.lower() == "100-continue" and request.version >= HttpVersion11:
                 await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 request.writer.output_size = 0  # the final answer has not begun
-            response = await _answer(request, routes)
+            try:
+                response = await _handler(request, routes)(request)
+            except HttpError as error:
+                response = error_response(error)
             if not request.content.is_eof():
                 await _linger(request, response, limits)
         finally:
@@ -479,16 +485,15 @@ def dispatcher(routes: Routes, limits: Limits) -> Handler:
     return dispatch
 
 
-async def _answer(request: web.BaseRequest, routes: Routes) -> web.StreamResponse:
+def _handler(request: web.BaseRequest, routes: Routes) -> Handler:
     # The path is decoded only if the raw one has no route.
     route = routes.get(request.raw_path.partition("?")[0]) or routes.get(request.path)
     if route is None:
-        return error_response(HttpError(HTTPStatus.NOT_FOUND, "not found"))
+        raise HttpError(HTTPStatus.NOT_FOUND, "not found")
     method, handler = route
     if request.method != method:
-        message, allowed = f"only {method} is allowed", {"Allow": method}
-        return error_response(HttpError(HTTPStatus.METHOD_NOT_ALLOWED, message, allowed))
-    return await handler(request)
+        raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"only {method} is allowed", {"Allow": method})
+    return handler
 
 
 async def _linger(request: web.BaseRequest, response: web.StreamResponse, limits: Limits) -> None:
@@ -519,7 +524,7 @@ class ReviewAnswer(web.StreamResponse):
         # Without that of aiohttp, which makes the multidict: nothing here has a status or headers to change.
         self._text = body
         self._sent = False
-        self._persists = False
+        self._persists = True
 
     @property
     def prepared(self) -> bool:
@@ -529,15 +534,18 @@ class ReviewAnswer(web.StreamResponse):
     def keep_alive(self) -> bool:
         return self._persists
 
+    def force_close(self) -> None:
+        self._persists = False
+
     async def prepare(self, request: web.BaseRequest) -> None:
         """Write the response, once."""
         if self._sent:
             return
         self._sent = True
-        forced = super().keep_alive is False
-        self._persists = request.keep_alive and request.version >= HttpVersion11 and not forced
+        self._persists = self._persists and request.keep_alive and request.version >= HttpVersion11
         text = self._text
-        await request.writer.write(_head(int(time.time()), persists=self._persists) % len(text) + text)
+        head = _head(int(time.time()), "" if self._persists else "Connection: close\r\n")
+        await request.writer.write(head % len(text) + text)
         # A client that sends requests and reads no responses must not fill the memory with them.
         if request.protocol.writing_paused:
             await request.writer.drain()
@@ -548,9 +556,8 @@ class ReviewAnswer(web.StreamResponse):
 
 
 @functools.lru_cache(maxsize=2)
-def _head(seconds: int, *, persists: bool) -> bytes:
+def _head(seconds: int, close: str) -> bytes:
     """The lines before a body, whose length is still to be filled in."""
-    close = "" if persists else "Connection: close\r\n"
     date = formatdate(seconds, usegmt=True)
     return f"HTTP/1.1 200 OK\r\nContent-Type: {JSON}\r\nDate: {date}\r\n{close}Content-Length: %d\r\n\r\n".encode()
 
@@ -594,7 +601,7 @@ async def body_of(request: web.BaseRequest, limits: Limits, in_flight: InFlight)
 
 async def _received(request: web.BaseRequest, limits: Limits, in_flight: InFlight) -> bytes:
     """Receive a body that arrives in parts; raises what `body_of` raises."""
-    connection = cast("HttpProtocol", request.protocol)
+    connection: HttpProtocol = request.protocol  # type: ignore[assignment]  # as above
     reading = BodyReading(asyncio.timeout(limits.body_time))
     in_flight.readings[reading] = None
     connection.heed(waited_for=True)

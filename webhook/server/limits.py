@@ -90,6 +90,10 @@ class Phase(enum.Enum):
     """Reviews are answered with a 503, after which the API server retries elsewhere."""
 
 
+SERVING: Final = Phase.SERVING
+"""Asked for by each review; up to Python 3.11 a member of an enumeration is the result of a call."""
+
+
 @dataclass(slots=True, eq=False)
 class BodyReading:
     """A body that is being received until a deadline; it may have to give way to others."""

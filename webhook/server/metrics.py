@@ -104,13 +104,11 @@ class Metrics(Collector):
 
     def in_namespace(self, series: Series) -> None:
         """Count a pod that requests devices, by its namespace, the outcome and the reason."""
-        namespace, outcome, reason = series
-        if namespace not in self._namespaces:
+        if series[0] not in self._namespaces:
             if len(self._namespaces) < MAX_NAMESPACES:
-                self._namespaces.add(namespace)
+                self._namespaces.add(series[0])
             else:
-                namespace = OTHERS
-        series = namespace, outcome, reason
+                series = OTHERS, *series[1:]
         self._in_namespaces[series] = self._in_namespaces.get(series, 0) + 1
 
     def bug(self) -> None:

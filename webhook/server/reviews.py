@@ -10,7 +10,7 @@ import functools
 import itertools
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final, Protocol, TypeAlias
@@ -41,7 +41,7 @@ from webhook.review import (
     read_head,
 )
 from webhook.server.http import RETRY_AFTER, STOPPING, HttpError, LargeBodyError, ReviewAnswer, body_of, error_response
-from webhook.server.limits import InFlight, Lifecycle, Limits, Phase
+from webhook.server.limits import SERVING, InFlight, Lifecycle, Limits, Phase
 from webhook.server.logs import ReviewLines
 from webhook.server.metrics import Metrics, Series
 from webhook.text import error_fields
@@ -164,16 +164,18 @@ class Journal:
     metrics: Metrics | None = None
 
     def note(self, review: Review, pod: Pod, decision: Decision) -> None:
-        if self.metrics is not None:
+        would_be, metrics = decision.would_be, self.metrics
+        if metrics is not None:
             if decision.noted:
-                self.metrics.noted(decision.noted)
-            if decision.vendors or decision.would_be or not decision.allowed:
-                self.metrics.in_namespace((review.namespace or "", *decision.series[:2]))
-        if decision.allowed and not decision.would_be:
+                metrics.noted(decision.noted)
+            if decision.vendors or would_be or not decision.allowed:
+                outcome, reason, _ = decision.series
+                metrics.in_namespace((review.namespace or "", outcome, reason))
+        if decision.allowed and not would_be:
             if self.log.is_enabled_for(_DEBUG):
                 self.log.debug("review", **_fields(review, pod, decision))
         elif self.lines.passes():
-            more = _would(decision) if decision.would_be else _where(decision.denial)
+            more = _would(decision) if would_be else _where(decision.denial)
             self.log.info("review", **_fields(review, pod, decision), **more)
 
 
@@ -260,9 +262,9 @@ class Mutation:
     decide: Decide
     journal: Journal
 
-    async def decided(self, body: bytes) -> Decided:
+    def decided(self, body: bytes) -> Coroutine[Any, Any, Decided]:
         """Decide on a new pod; anything else stays as it is."""
-        return await _of_new_pod(body, self.known, self._judge, self.journal)
+        return _of_new_pod(body, self.known, self._judge, self.journal)
 
     async def unread(self, request: ReviewHead, what: str) -> Decision:
         """Deny a pod that cannot be read, where pods are denied."""
@@ -457,14 +459,14 @@ class Reviews:
         finally:
             in_flight.reviews -= 1
             in_flight.bodies -= size
-        if self.lifecycle.phase is not Phase.SERVING:
+        if self.lifecycle.phase is not SERVING:
             response.force_close()
         return response
 
     def _admit(self) -> None:
         peers = self.kind.known.peers
         closed = None if peers is None else peers.closed()
-        if self.lifecycle.phase is Phase.STOPPING:
+        if self.lifecycle.phase is not SERVING and self.lifecycle.phase is Phase.STOPPING:
             closed = STOPPING
         if closed is not None:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, closed, RETRY_AFTER)

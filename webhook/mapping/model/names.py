@@ -519,7 +519,7 @@ class ReadKeys(dict[str, bool | NearMiss]):
 
     def among(self, texts: Mapping[str, str] | None) -> dict[str, str] | None:
         """Return the entries that can matter, in their order; None for None."""
-        return None if texts is None else {key: text for key, text in texts.items() if self[key]}
+        return None if texts is None else {key: texts[key] for key in texts if self[key]}
 
     def near_misses(self, texts: Iterable[str]) -> list[tuple[str, NearMiss]]:
         """Return the keys that are only nearly known, with those that were probably meant."""
