@@ -45,13 +45,13 @@ def gpushare(keys: Keys) -> Meaning | None:
 def vcuda(keys: Keys) -> Meaning:
     """Tencent gpu-manager ``README.md`` and ``pkg/services/allocator``: units of 256 MiB; k·100 cores are k whole devices."""
     cores, units = keys.of("vcuda-core"), keys.of("vcuda-memory")
-    limit = keys.annotations.get("tencent.com/vcuda-core-limit", "100")
-    if not limit.isdecimal():
+    limit = keys.annotations.get("tencent.com/vcuda-core-limit")
+    if limit is not None and not limit.isdecimal():
         raise Unsure("no number of cores that may be borrowed")
+    if cores is not None and limit is not None and int(limit) != cores:
+        raise Unsure("a guarantee and another maximum")
     if cores is not None and cores >= 100:
         return Meaning("vcuda", count(share(cores, 100)), ALL, ALL)
-    if cores is not None and int(limit) < cores:
-        raise Unsure("a guarantee beyond its maximum")
     memory = None if units is None else size(units, 256 * MIB)
     return Meaning("vcuda", 1, memory, None if cores is None else percent(cores))
 
