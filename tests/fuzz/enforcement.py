@@ -148,7 +148,7 @@ def _told(trial: Trial, container: Json, reads: tuple[Read, Read], got: Amounts)
     keys = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
     due = not_kept(vendor, got, container, keys, init=read.init)
     told = any(each.reason.code == NOT_ENFORCED and each.container == read.name for each in trial.decision.warnings)
-    if due != told and not (read.left or stays(trial, was)):
+    if due != told and not (read.left or stays(trial, was) or (got.whole and kept_elsewhere(trial, was))):
         yield Finding(
             "6 a limit that is none is reported, and no other",
             f"{read.name} is {'' if told else 'not '}told",
