@@ -16,11 +16,12 @@ deletes its entry in ``ca.crt``.
 import datetime as dt
 import enum
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, NamedTuple, Self
 
 from cryptography import x509
+from msgspec import Struct
+from msgspec.structs import replace
 
 from certs.x509 import (
     CA_LIFE,
@@ -61,8 +62,7 @@ class RotationRequest(enum.Enum):
     CA = "ca"
 
 
-@dataclass(frozen=True)
-class State:
+class State(Struct, frozen=True, dict=True):
     """Everything that is stored; printing it shows no key.
 
     The CAs are those that callers must trust, in an order that depends only on them; the signers those of them whose keys are
@@ -131,8 +131,7 @@ def _requested(files: Mapping[str, bytes]) -> RotationRequest | None:
     return RotationRequest(text) if text in {each.value for each in RotationRequest} else None
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(Struct, frozen=True):
     """The CAs (DER) in the webhook configuration of a cluster, as known at one moment; seconds are of a monotonic clock.
 
     API servers learn of a change at different moments, so a CA that has just been written counts only after a settle time.
@@ -149,7 +148,7 @@ class Trust:
     settle: float
     known: bool = False
     no_callers: bool = False
-    since: Mapping[bytes, float] = field(default_factory=dict)
+    since: Mapping[bytes, float] = {}
     at_first: frozenset[bytes] = frozenset()
     all_cas: frozenset[bytes] = frozenset()
 
@@ -195,8 +194,7 @@ RETURN_TIME: Final = 10.0
 """Seconds within which a replica writes the CA that it serves under back into the store, if that lacks it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """How certificates are made: the name of CAs, the names of serving certificates, and the life of each.
 
     A CA is valid for several times as long as a serving certificate.

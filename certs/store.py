@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
 from cryptography import x509
+from msgspec import Struct
 
 from certs.rotation import FILES
 from certs.x509 import SERVING_CERTIFICATE, StoreError, UnusablePairError, ca_of, why_unusable
@@ -62,8 +63,7 @@ def read_file(path: Path) -> bytes | None:
         raise _failed(path, error) from error
 
 
-@dataclass(slots=True)
-class Directory:
+class Directory(Struct):
     """A directory that stores certificates and keys, with the names of a mounted ``kubernetes.io/tls`` Secret; a `Store`.
 
     Each file is replaced as a whole, keys before certificates, and files are read in the opposite order. A reader may see
@@ -73,7 +73,7 @@ class Directory:
 
     path: Path
     poll: float = POLL
-    _seen: str | None = field(default=None, init=False)
+    _seen: str | None = None
 
     async def read(self) -> Snapshot:
         snapshot = await asyncio.to_thread(self.read_blocking)

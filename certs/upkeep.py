@@ -15,10 +15,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from cryptography import x509
+from msgspec import Struct
+from msgspec.structs import replace
 
 from certs.rotation import (
     BUNDLE,
@@ -200,8 +201,7 @@ async def request_rotation(store: Store, requested: RotationRequest) -> State | 
     raise StoreError("the store", f"was changed by other processes {ATTEMPTS} times in a row")
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What upkeep works with; nothing here may block.
 
     Attributes:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.decided import POLICY, decided
 from tests.decisions.test_cases import CASES, context_in, policy_in
@@ -98,10 +99,10 @@ def test_circumstances_are_remembered_apart() -> None:
     contexts = [
         Context(privileged),
         Context(privileged, user="scheduler"),
-        Context(replace(privileged, labels={**privileged.labels, "vgpu-webhook.io/mode": "audit"})),
-        Context(replace(privileged, annotations={"vgpu-webhook.io/target": "volcano"})),
-        Context(replace(privileged, annotations={"vgpu-webhook.io/shim": "image"})),
-        Context(replace(privileged, annotations={"vgpu-webhook.io/shim": "image"}), image_volumes=False),
+        Context(structs.replace(privileged, labels={**privileged.labels, "vgpu-webhook.io/mode": "audit"})),
+        Context(structs.replace(privileged, annotations={"vgpu-webhook.io/target": "volcano"})),
+        Context(structs.replace(privileged, annotations={"vgpu-webhook.io/shim": "image"})),
+        Context(structs.replace(privileged, annotations={"vgpu-webhook.io/shim": "image"}), image_volumes=False),
         Context(Namespace("n", {"vgpu-webhook.io/inject": "enabled", ENFORCE_LABEL: "baseline"}), "restricted"),
         Context(Namespace("n", {"vgpu-webhook.io/inject": "enabled"}), "restricted"),
         Context(Namespace("n", {"vgpu-webhook.io/inject": "enabled"}), "privileged"),

@@ -3,12 +3,12 @@
 import datetime as dt
 import functools
 import math
-from dataclasses import replace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from certs.rotation import (
     CA,

@@ -1,10 +1,10 @@
 """``certs rotate`` on a folder; what it does in a cluster stands with the control plane's tests."""
 
 import datetime as dt
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from certs.rotation import RotationRequest, State
 from certs.store import Directory

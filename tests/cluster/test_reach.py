@@ -1,9 +1,9 @@
 """Which pods are let through, all that we would do or say something about (ordinary ones: test_sent.py), or left to others."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cluster.gpu_pods import Pod, keys_of, many_vendors, requesting_pods, resources_of
 from tests.decided import view

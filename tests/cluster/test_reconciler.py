@@ -5,11 +5,11 @@ import base64
 import itertools
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cluster.keeping import CONFIGURATION, Keeping
 from tests.cluster.things import Clock

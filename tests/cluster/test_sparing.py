@@ -1,9 +1,9 @@
 """No new pods wait for an answer that no replica can give; namespaces where pods already wait stay as they are."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cluster.keeping import Keeping
 from tests.cluster.test_reconciler import IGNORE, SITE, Replica, bundled, bundles, pem

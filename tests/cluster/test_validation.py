@@ -1,9 +1,9 @@
 """The validating webhook configuration beside the mutating one; and policies of more names than match conditions hold."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cluster.keeping import Keeping
 from tests.cluster.things import Clock

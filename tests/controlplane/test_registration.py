@@ -1,10 +1,10 @@
 """The webhook configuration on a real API server, with nobody behind it: what an outage holds back, and what not."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import TypeAlias
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cluster.gpu_pods import keys_of, many_vendors, ordinary_pods, pod, requesting_pods, resources_of
 from webhook.cluster.registration.names import GPU_KEYS as CONDITION

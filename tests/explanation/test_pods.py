@@ -4,7 +4,6 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -237,8 +236,8 @@ def assert_traced(folder: Path, mode: str) -> None:
     """The trace of a case in a mode has its decision."""
     pod, context, policy = decode_pod(pod_in(folder)), context_in(folder), policy_in(folder)
     labels = {key: value for key, value in context.namespace.labels.items() if key != MODE}
-    enforcing = structs.replace(context, namespace=replace(context.namespace, labels=labels))
-    moded = structs.replace(context, namespace=replace(context.namespace, labels={**labels, MODE: mode}))
+    enforcing = structs.replace(context, namespace=structs.replace(context.namespace, labels=labels))
+    moded = structs.replace(context, namespace=structs.replace(context.namespace, labels={**labels, MODE: mode}))
     policy.memo.clear()
     traced = trace(pod, moded, policy)
     assert traced.decision == decide(pod, moded, policy)

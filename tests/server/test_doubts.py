@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
 from tests.strict_patch import apply_strictly
 from webhook.admission import decide
@@ -126,7 +127,7 @@ async def test_a_replica_that_is_behind_is_asked_again(before: State, now: State
     behind = handler(known, *before)
     with pytest.raises(NotNowError):
         await behind.decided(review(changed(*now), uid="u"))
-    later = replace(handler(known, *now), doubts=behind.doubts)
+    later = structs.replace(handler(known, *now), doubts=behind.doubts)
     assert await answers(later, known, changed(*now)) == ["allowed"]
 
 

@@ -14,8 +14,7 @@ from webhook.server.limits import Phase
 from webhook.server.metrics import MAX_NAMESPACES, OTHERS, Metrics
 
 CLIENTS = """
-import os, ssl
-import webhook.server
+import os, ssl, webhook.server
 from aiohttp import connector
 contexts = [context for _, context in sorted(vars(connector).items()) if isinstance(context, ssl.SSLContext)]
 clients = [(each.verify_mode.name, each.check_hostname, each.cert_store_stats()["x509_ca"]) for each in contexts]

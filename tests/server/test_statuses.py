@@ -3,11 +3,11 @@
 import base64
 import datetime as dt
 import json
-from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.naming import naming
 from tests.server.harness import CLIENT, UID, Server, call, connected, get, pod, request, review, serving

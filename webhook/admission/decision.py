@@ -5,7 +5,6 @@ is hidden from every step, for every pod: it cannot make the memory give one pod
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from sys import getsizeof
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -51,13 +50,12 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 """The annotations of a namespace that choose one of several values."""
 
 
-@dataclass(frozen=True)
-class Namespace:
+class Namespace(Struct, frozen=True, dict=True):
     """The namespace of a pod: its labels select the mode, its annotations set defaults and the target."""
 
     name: str
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
 
     @cached_property
     def decisive(self) -> "Namespace":

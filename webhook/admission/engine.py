@@ -1,10 +1,10 @@
 """One pod → one decision: the sequence of steps, and what a changed pod says of itself: the status, and a summary of it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import msgspec
+from msgspec import Struct
 
 from webhook import labels
 from webhook.admission.claims import check_claims, check_keys, nothing_requested, write_claims
@@ -54,8 +54,7 @@ _encode: Final = msgspec.json.Encoder().encode
 _NOTHING_REQUESTED: Final = untouched(Reason.NO_GPU_KEYS)
 
 
-@dataclass(slots=True)
-class Steps:
+class Steps(Struct):
     """The results of the steps after eligibility, as far as they went: explanations read them."""
 
     survey: Survey = NOTHING_FOUND  # the keys of the pod

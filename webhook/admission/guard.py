@@ -6,9 +6,9 @@ later, makes the container request a device.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from webhook.admission.advice import or_whole
@@ -447,8 +447,7 @@ def _denial(caught: _Caught, rule: Guard) -> str:
     return f"the value of {caught.shown} {effect}: {remedy}"
 
 
-@dataclass(frozen=True, slots=True)
-class Hiding:
+class Hiding(Struct, frozen=True):
     """What hides the devices of a policy, and what requests them."""
 
     variables: Mapping[str, str]  # the variables, each with the value that hides

@@ -3,11 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from webhook.admission.survey import unread_keys
 from webhook.cli.files import Manifest, ManifestError, bodies_of, read_manifests, read_stream
@@ -51,8 +50,7 @@ _LITERAL: Final = re.compile(r"[|][-+0-9]*\s*(?:#.*)?$")
 """The end of a line before a literal block, whose lines are those of the file."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundDocument:
+class FoundDocument(Struct, frozen=True):
     """A document and its kind."""
 
     kind: DocumentKind
@@ -157,8 +155,7 @@ def header_warnings(found: Iterable[FoundDocument]) -> Iterator[Found]:
             yield text, FileLine(each.document.source, each.document.lines.get(()))
 
 
-@dataclass(frozen=True)
-class ReadFiles:
+class ReadFiles(Struct, frozen=True, dict=True):
     """What files contain: documents with their policy (None: one is invalid), objects, and policies of values."""
 
     documents: Sequence[FoundDocument]
@@ -345,7 +342,7 @@ def _found(what: str, cases: Iterator[Found], hint: str) -> Result:
 
 
 def _located(result: Result, found: Sequence[Found]) -> Result:
-    return replace(result, details=tuple(text for text, _ in found), at=tuple(place for _, place in found))
+    return result._replace(details=tuple(text for text, _ in found), at=tuple(place for _, place in found))
 
 
 FILE_CHECKS: Final[tuple[Check[Result], ...]] = (

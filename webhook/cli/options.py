@@ -4,9 +4,8 @@ import functools
 import itertools
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
@@ -37,7 +36,7 @@ class PolicyCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         records = [(each.name, record) for each in self.get_params(ctx) if (record := each.get_help_record(ctx))]
-        policy = {field.name for field in fields(PolicyOptions)} - {"cluster"}
+        policy = {*PolicyOptions._fields} - {"cluster"}
         with formatter.section("Options"):
             formatter.write_dl([record for name, record in records if name not in policy])
         with formatter.section("Policy, explained by `vgpu-webhook --help`"):
@@ -61,8 +60,7 @@ def configured(command: Command) -> Command:
     return mappings(settings(command))
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyOptions:
+class PolicyOptions(NamedTuple):
     """The options that choose a policy: values, documents, or a cluster; `cluster` is that of this process, unnamed."""
 
     values: tuple[Path, ...] = ()
@@ -117,7 +115,7 @@ def policy_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def gathered(**given: Any) -> Any:
-        source = {field.name: given.pop(field.name) for field in fields(PolicyOptions) if field.name in given}
+        source = {name: given.pop(name) for name in PolicyOptions._fields if name in given}
         return command(source=PolicyOptions(**source), **given)
 
     chart = click.option(

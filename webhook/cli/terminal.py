@@ -7,8 +7,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, TextIO, TypeAlias
+from typing import Any, Final, NamedTuple, TextIO, TypeAlias
 
 import click
 
@@ -174,8 +173,7 @@ TestCase: TypeAlias = tuple[str, str, Sequence[str], Sequence[str]]
 """Class name, name, what failed (nothing: it passed; the first is the message), and other output."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportLine:
+class ReportLine(NamedTuple):
     """One thing that is reported: a violated rule, its severity, message and place."""
 
     rule: str
@@ -184,8 +182,7 @@ class ReportLine:
     at: FileLine
 
 
-@dataclass(frozen=True, slots=True)
-class CommandReport:
+class CommandReport(NamedTuple):
     """What a command found: what passed and failed, and all lines."""
 
     command: str
@@ -249,10 +246,10 @@ def _placed(lines: Sequence[ReportLine]) -> Iterator[ReportLine]:
     """Yield each line without its place in the text, and with a place only if that is in a file that can be opened."""
     for each in lines:
         if not each.at.file or each.at.file in _NO_FILES:
-            yield replace(each, at=FileLine())
+            yield each._replace(at=FileLine())
             continue
         start = f"{each.at.file}: " if each.text.startswith(f"{each.at.file}: ") else f"{each.at.file}:{each.at.line}: "
-        yield replace(each, text=each.text.removeprefix(start))
+        yield each._replace(text=each.text.removeprefix(start))
 
 
 REPORTS: Final[Mapping[str, Callable[[CommandReport], str]]] = {"junit": _junit, "github": _github}

@@ -5,11 +5,11 @@ import re
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from webhook.pod import UNDECODABLE
 from webhook.text import shorten, without_middle
@@ -162,8 +162,7 @@ RETRY_PAUSES: Final = (1.0, 60.0)
 """Seconds between attempts to write in the background: after the first failure, and at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The API server's answer to one request: undecoded JSON, or anything else if a proxy in between answers with an error."""
 
     status: int
@@ -416,8 +415,7 @@ def read_as(path: str, body: bytes, decoder: Callable[[bytes], T]) -> T:
         raise UnreadableError(f"{path}: {error}") from error.__cause__
 
 
-@dataclass(frozen=True, slots=True)
-class NamedObject:
+class NamedObject(Struct, frozen=True):
     """An object of a known name that several replicas write, without a leader.
 
     A Role can permit to read it, to make it without content and to replace it, and no other.

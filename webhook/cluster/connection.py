@@ -15,7 +15,6 @@ import socket
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -29,6 +28,7 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config.config_exception import ConfigException
 from kubernetes.aio.config.incluster_config import SERVICE_HOST_ENV_NAME, InClusterConfigLoader
 from kubernetes.aio.config.kube_config import list_kube_config_contexts, load_kube_config
+from msgspec import Struct
 from yarl import URL
 
 import webhook
@@ -218,8 +218,7 @@ KEEPALIVE: Final = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP
 """A vanished peer is noticed within 45 s, as by the pings of Go's clients."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(Struct, frozen=True):
     """One request, independent of credentials."""
 
     method: str

@@ -13,11 +13,11 @@ import datetime as dt
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from certs.upkeep import Backoff
@@ -42,8 +42,7 @@ MAX_WAITING: Final = MIB
 COMPONENT: Final = "vgpu-webhook"
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """The object that an Event is about; one without a namespace is cluster-wide, and its Events are in ``default``."""
 
     api_version: str

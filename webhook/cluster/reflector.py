@@ -26,6 +26,7 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
+from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from certs.upkeep import Backoff
@@ -62,16 +63,15 @@ def deep_size(value: Any) -> int:
     while left:
         each = left.pop()
         size += sys.getsizeof(each)
-        kind = type(each)
-        if kind is str:  # nearly always
+        if type(each) is str:  # nearly always
             continue
         if isinstance(each, Mapping):
             left += each.keys()
             left += each.values()
         elif isinstance(each, tuple | list | set | frozenset):
             left += each
-        elif names := getattr(kind, "__struct_fields__", None) or getattr(kind, "__dataclass_fields__", None):
-            left += [getattr(each, name) for name in names]
+        elif isinstance(each, Struct):
+            left += [getattr(each, name) for name in each.__struct_fields__]
     return size
 
 
@@ -146,8 +146,7 @@ MOST: Final = 16 * MIB
 """Bytes of the stored parts of all objects of a kind; a list is read beside what it replaces."""
 
 
-@dataclass(frozen=True, slots=True)
-class WatchConfig:
+class WatchConfig(Struct, frozen=True):
     """The times of a reflector, in seconds, and the number of objects in one answer to a list.
 
     Attributes:

@@ -6,9 +6,8 @@ A check asks a `reading.ClusterReader` for what it needs. What cannot be read en
 import enum
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 A = TypeVar("A")
 
@@ -21,16 +20,14 @@ class Level(enum.Enum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class FileLine:
+class FileLine(NamedTuple):
     """Where in a file a detail is found; the name is empty if no file shows it, and the line, from 1, None if not known."""
 
     file: str = ""
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """The result of one check: a sentence without a full stop, single cases, and what to do next; of files, where each is."""
 
     level: Level
@@ -53,8 +50,7 @@ class UnansweredError(Exception):
         return "; ".join(self.result.details) or self.result.message
 
 
-@dataclass(frozen=True, slots=True)
-class Check(Generic[A]):
+class Check(NamedTuple, Generic[A]):
     """One check: a name for programs, which never changes, its heading in the output, and what returns or awaits a result.
 
     The first line of the docstring of that is its question.

@@ -20,7 +20,6 @@ Rows have labels, in the order of the output: ``keys``, ``means``, ``written`` â
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -229,7 +228,7 @@ def _decided(traced: Trace, findings: Sequence[Finding], policy: Policy, pod_tar
 
 def _enforcing(context: Context) -> Context:
     kept = {key: value for key, value in context.namespace.labels.items() if key not in {MODE, ROLLOUT}}
-    return structs.replace(context, namespace=replace(context.namespace, labels=kept))
+    return structs.replace(context, namespace=structs.replace(context.namespace, labels=kept))
 
 
 def _present(label: str, rows: Iterable[ExplainedRow]) -> dict[str, list[ExplainedRow]]:

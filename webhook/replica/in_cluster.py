@@ -9,13 +9,15 @@ import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
@@ -117,8 +119,7 @@ WEBHOOK: Final = "vgpu-webhook"
 """The name of a release's Service, and of its ClusterRole, which owns what the webhook writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
+class ClusterOptions(Struct, frozen=True):
     """The options about the cluster, and how API servers reach the webhook; `registration` is that of a `RegistrationMode`."""
 
     kubeconfig: Path | None

@@ -13,13 +13,14 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aiohttp import hdrs
 from cryptography import x509
+from msgspec import Struct, field
+from msgspec.structs import replace
 from prometheus_client.metrics_core import Metric
 from structlog.typing import FilteringBoundLogger
 
@@ -192,14 +193,13 @@ PAUSES: Final = (1.0, 60.0)
 """Seconds until work that has failed starts again: after the first failure, and at most."""
 
 
-@dataclass(eq=False)
-class Background:
+class Background(Struct, eq=False):
     """Starts work again that has ended by an unforeseen error, which is logged, with its places in the code, and counted."""
 
     _log: FilteringBoundLogger
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    bugs: int = field(default=0, init=False)
+    bugs: int = 0
 
     async def keep(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Run work until it is done, or cancelled; pauses grow while it fails, until it has lasted for longer than any."""
@@ -226,8 +226,7 @@ class StartError(Exception):
 _HOST_NAME: Final = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))*", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateOptions:
+class CertificateOptions(Struct, frozen=True):
     """The options about certificates: the server's own folder, or that of a provided pair, and how each is used.
 
     With `inject_ca_from` (``NAMESPACE/NAME``), cert-manager itself injects the CAs of its Certificate.
@@ -315,19 +314,17 @@ SWITCH_INTERVAL: Final = 0.0005
 several of these intervals (``benchmarks/compiling.py``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """The options of a server."""
 
     listen: Endpoint
     plain_listen: Endpoint
     drain_grace: float = DRAIN_GRACE
     reuse_port: bool = False
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = Limits()
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(Struct, frozen=True):
     """The parts of a server: the engine and its input, certificates, and the log."""
 
     decide: Decide
@@ -339,8 +336,7 @@ class Service:
     cluster: "InCluster | None" = None
 
 
-@dataclass(frozen=True, slots=True)
-class Addresses:
+class Addresses(Struct, frozen=True):
     """The endpoints of a server."""
 
     mutate: Endpoint

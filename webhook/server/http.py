@@ -23,7 +23,6 @@ import time
 from asyncio.sslproto import SSLProtocol
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
 from types import MappingProxyType
@@ -31,6 +30,7 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 from aiohttp import HttpVersion11, hdrs, web
+from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from webhook.server.limits import BodyReading, InFlight, Limits, soon
@@ -340,8 +340,7 @@ class HttpProtocol(web.RequestHandler):
 Handler: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """An address to listen on, or None for all of them, and a port, or 0 for a free one."""
 
     host: str | None

@@ -5,16 +5,16 @@ import contextlib
 import enum
 import resource
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Final
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from webhook.request import MIB
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """The limits of a server; the defaults are for a process of its own. Sizes in bytes, times in seconds.
 
     Attributes:
@@ -94,8 +94,7 @@ SERVING: Final = Phase.SERVING
 """Asked for by each review; up to Python 3.11 a member of an enumeration is the result of a call."""
 
 
-@dataclass(slots=True, eq=False)
-class BodyReading:
+class BodyReading(Struct, eq=False):
     """A body that is being received until a deadline; it may have to give way to others."""
 
     deadline: asyncio.Timeout
@@ -103,13 +102,12 @@ class BodyReading:
     crowded_out: bool = False
 
 
-@dataclass(slots=True)
-class InFlight:
+class InFlight(Struct):
     """The reviews that are not answered yet, the received bytes of their bodies, and those being read, the oldest first."""
 
     reviews: int = 0
     bodies: int = 0
-    readings: dict[BodyReading, None] = field(default_factory=dict)
+    readings: dict[BodyReading, None] = {}
 
     def grow(self, reading: BodyReading, size: int, most: int) -> None:
         """Count more bytes of a body; beyond `most`, give up the oldest bodies: a regular body arrives at once."""
@@ -128,8 +126,7 @@ class InFlight:
             self.bodies -= reading.size
 
 
-@dataclass(slots=True)
-class Lifecycle:
+class Lifecycle(Struct):
     """The phase of a server, and requests to end it."""
 
     phase: Phase = Phase.SERVING

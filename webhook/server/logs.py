@@ -7,11 +7,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from typing import Any, BinaryIO, ClassVar, Final
 
 import msgspec
 import structlog
+from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from webhook.text import error_fields, shown
@@ -69,13 +69,12 @@ def _encode(event: dict[str, Any], **_: Any) -> bytes:
     return shown(msgspec.json.encode(event).decode()).encode()
 
 
-@dataclass(slots=True)
-class Throttle:
+class Throttle(Struct):
     """Passes at most `most` lines of one kind within some seconds from the first of them, and counts the others."""
 
     most: int
     seconds: float
-    _kinds: dict[Hashable, tuple[float, int]] = field(default_factory=dict)
+    _kinds: dict[Hashable, tuple[float, int]] = {}
 
     _now = staticmethod(time.monotonic)
 

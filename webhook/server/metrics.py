@@ -4,11 +4,11 @@ import bisect
 import gc
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
 from aiohttp import hdrs, web
+from msgspec import Struct
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -52,10 +52,9 @@ Series: TypeAlias = tuple[str, str, str]
 """Outcome, reason and vendor of reviews that are counted together (`Decision.series`)."""
 
 
-@dataclass(slots=True)
-class _Distribution:
+class _Distribution(Struct):
     bounds: Sequence[float]
-    counts: list[int] = field(default_factory=list)
+    counts: list[int] = []
     total: float = 0
 
     def __post_init__(self) -> None:

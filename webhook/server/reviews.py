@@ -11,12 +11,12 @@ import itertools
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 from aiohttp import web
+from msgspec import Struct, field
 from structlog.typing import FilteringBoundLogger
 
 from webhook.admission.decision import Context, Decision, Namespace, PodSecurityLevel, denied, untouched
@@ -50,8 +50,7 @@ from webhook.workloads import Kinds, known_workloads, pods_in, spots_in, workloa
 Decide: TypeAlias = Callable[[Pod, Context, Policy], Decision]
 
 
-@dataclass(slots=True)
-class Current:
+class Current(Struct):
     """The policy in force. It is replaced by one assignment, and a review reads it once."""
 
     policy: Policy
@@ -113,8 +112,7 @@ _NO_TEMPLATES: Final = denied(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Knowledge:
+class Knowledge(Struct, frozen=True):
     """What a replica knows beside a review."""
 
     current: Current
@@ -155,8 +153,7 @@ MAX_LOGGED: Final = 64
 """Maximum characters of a name from a review in a log line; a uid has 36."""
 
 
-@dataclass(frozen=True, slots=True)
-class Journal:
+class Journal(Struct, frozen=True):
     """Where it is written what became of new pods; metrics only where they are counted."""
 
     log: FilteringBoundLogger
@@ -250,8 +247,7 @@ async def _of_new_pod(body: bytes, known: Knowledge, judge: Judge, journal: Jour
     return uid, decision
 
 
-@dataclass(frozen=True, slots=True)
-class Mutation:
+class Mutation(Struct, frozen=True):
     """Decides about new pods.
 
     As `Validation`, it decides on a review, or on one of which a part cannot be read, and why not. A `NotNowError` says that
@@ -302,12 +298,11 @@ MAX_DOUBTS: Final = 4096
 """Reviews that are remembered meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class Doubts:
+class Doubts(Struct, frozen=True):
     """The reviews that this replica would deny: the API server repeats a call that is answered with 503, with the same UID."""
 
     clock: Callable[[], float] = time.monotonic
-    _since: dict[str, float] = field(default_factory=dict)
+    _since: dict[str, float] = {}
 
     def over(self, uid: str, seconds: float) -> bool:
         """Whether a review was first seen so many seconds ago."""
@@ -316,8 +311,7 @@ class Doubts:
         return self.clock() - self._since.setdefault(uid, self.clock()) >= seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Validation:
+class Validation(Struct, frozen=True):
     """Judges what is about to be stored: new pods with `decide`, everything else here."""
 
     known: Knowledge
@@ -427,8 +421,7 @@ Count: TypeAlias = Callable[[Series, float, int], None]
 """Counts a review of one endpoint: its outcome, seconds, and bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reviews:
+class Reviews(Struct, frozen=True):
     """The handler of one endpoint."""
 
     kind: Mutation | Validation
@@ -511,8 +504,7 @@ class Reviews:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(Struct, frozen=True):
     """Namespaces from documents; any other counts as opted in."""
 
     known: Mapping[str, Namespace]

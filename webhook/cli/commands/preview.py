@@ -104,8 +104,8 @@ def preview(
     if not files and everywhere == (namespace is not None):
         raise click.UsageError("what should be previewed? -n NAME for one namespace, -A for all, or -f for manifests")
     # The cluster's workloads may be previewed under the policy of files.
-    own = replace(source, context=None, kubeconfig=None, release_namespace=None)
-    base = sourced_policy(own if source.from_files or files else replace(source, cluster=True))
+    own = source._replace(context=None, kubeconfig=None, release_namespace=None)
+    base = sourced_policy(own if source.from_files or files else source._replace(cluster=True))
     policies = [_changed(base, changes)]
     title = ", ".join([base.title, *changes])
     if other_values:
@@ -250,7 +250,7 @@ def _place(pod: NextPod) -> tuple[str, str]:
 def enforced(namespace: Namespace, policy: Policy) -> Namespace:
     """A namespace as if it had opted in, with the mode ``enforce`` for all of its workloads; its annotations apply."""
     kept = {key: text for key, text in namespace.labels.items() if key not in {labels.MODE, labels.ROLLOUT}}
-    return replace(namespace, labels={**kept, policy.settings.opt_in_label: labels.ENABLED})
+    return structs.replace(namespace, labels={**kept, policy.settings.opt_in_label: labels.ENABLED})
 
 
 def _next_pod(pod: Pod, context: Context, title: str, policy: Policy, *, sent: bool) -> NextPod:
@@ -324,7 +324,7 @@ _OVER: Final = frozenset({"Complete", "Completed", "Succeeded", "Failed"})
 """Conditions of a workload that makes no further pod."""
 
 READINESS: Final = tuple(
-    replace(check, section="before you opt namespaces in")
+    check._replace(section="before you opt namespaces in")
     for check in CHECKS
     if check.name in {"resources", "sharing", "scheduler", "shim"}
 )

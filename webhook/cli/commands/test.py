@@ -7,12 +7,12 @@ what is stored, unless all is denied; ``report.txt``, what is reported), or writ
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import click
 import msgspec
+from msgspec import Struct
 from msgspec.structs import astuple
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
@@ -135,8 +135,7 @@ class Expectation(Strict):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(Struct, frozen=True):
     """What became of a case: its report, the objects that would be stored with what they need, and codes in order."""
 
     report: str

@@ -9,8 +9,10 @@ found by bisection, so that one bad document among a thousand costs ten attempts
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from webhook.cluster.client import Api, list_objects
 from webhook.cluster.policy.documents import (
@@ -49,8 +51,7 @@ Choice: TypeAlias = Mapping[str, ValidMapping]
 """The document in force of each ConfigMap, by the ConfigMap's name, the oldest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(Struct, frozen=True):
     """The mapping ConfigMaps by name, the oldest first; their current documents or problems; those that were accepted last."""
 
     config_maps: Mapping[str, ConfigMap]
@@ -78,8 +79,7 @@ def candidates_in(present: Mapping[str, ConfigMap], last_good: Mapping[str, str]
     return Candidates(config_maps, read, stable, memo)
 
 
-@dataclass(frozen=True, slots=True)
-class Combination:
+class Combination(Struct, frozen=True):
     """Settings and mappings that are compatible: a mapping for each ConfigMap of `choice`, of those there are.
 
     Keys of the `chosen` settings for unknown vendors are ignored; `applied` is the part that applies to the known ones.
@@ -311,8 +311,7 @@ def _rank(name: str, found: Combination) -> int:
     return 2 if found.choice[name] is found.candidates.newest(name) else 1
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyOutcome:
+class PolicyOutcome(Struct, frozen=True):
     """The result of compiling ConfigMaps.
 
     Attributes:

@@ -9,11 +9,11 @@ import difflib
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from webhook import labels
 from webhook.cluster.client import Api, NamedObject, Object, ObjectMetadata, StatusError, owner_reference
@@ -50,8 +50,7 @@ DocumentKind: TypeAlias = Literal["mapping", "settings"]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigMap:
+class ConfigMap(Struct, frozen=True):
     """A ConfigMap, with the fields that are used; texts of `created` (RFC 3339, UTC) sort by time."""
 
     name: str
@@ -109,8 +108,7 @@ def of_other_version(candidate: ConfigMap) -> bool:
     return any(version != API_VERSION for text in candidate.data.values() for version in _VERSION.findall(text)[:1])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ValidMapping:
+class ValidMapping(Struct, frozen=True, eq=False):
     """A mapping that is valid by itself: its source text, and what is compiled from it."""
 
     text: str
@@ -127,8 +125,7 @@ class ValidMapping:
         return self.prepared.vendor.source
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ValidSettings:
+class ValidSettings(Struct, frozen=True, eq=False):
     """A settings document that is valid by itself: its source text, the same parsed, with its lines, and its content."""
 
     text: str
@@ -136,15 +133,14 @@ class ValidSettings:
     settings: Settings
 
 
-@dataclass(slots=True)
-class DocumentCache:
+class DocumentCache(Struct):
     """Remembers by text what was read and what its probes have found, so that a change costs only what has changed.
 
     What the last policy did not use is forgotten.
     """
 
-    _before: dict[Hashable, Any] = field(default_factory=dict)
-    _used: dict[Hashable, Any] = field(default_factory=dict)
+    _before: dict[Hashable, Any] = {}
+    _used: dict[Hashable, Any] = {}
 
     def mapping(self, text: str, source: str) -> ValidMapping | DocumentProblems:
         """Read a mapping, or return its problems if it is invalid."""
@@ -262,8 +258,7 @@ def invalid_in(stored: Mapping[str, str], remembered: Mapping[str, str], memo: D
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The verdict on the document in a ConfigMap: the vendor that it describes, as far as known, and why it is not in force.
 
     `instead` is what is in force then, as the end of a sentence.

@@ -8,9 +8,11 @@ reported once, by a log line and an Event.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
+from msgspec import Struct
+from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from certs.upkeep import Backoff, Notices
@@ -63,8 +65,7 @@ LONGEST = 0.25
 """Seconds after the first change until compiling, whatever follows."""
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyFaults:
+class PolicyFaults(Struct, frozen=True):
     """What is wrong beside the documents in ConfigMaps, for metrics."""
 
     left_out: int = 0  # the number of documents in force that the record of last good documents has no space for

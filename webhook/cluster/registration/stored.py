@@ -14,8 +14,10 @@ import copy
 import enum
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from certs.x509 import by_der
 from webhook import __version__
@@ -68,8 +70,7 @@ def age_of(version: str) -> tuple[tuple[int, ...], bool, str]:
     return (*numbers, 0), _PRE_RELEASE.match(found[2]) is None, found[2]
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """A webhook configuration that was read; of its writer, nothing is known without its annotation.
 
     Attributes:
@@ -78,11 +79,11 @@ class Stored:
         bundles: the CAs (DER) in the bundle of each of our webhooks.
     """
 
-    object: Object | None = field(default=None, compare=False)
+    object: Object | None = None
     version: str | None = None
     digest: str | None = None
     made_from: Wanted | None = None
-    foreign: Mapping[str, Sequence[Object]] = field(default_factory=dict)
+    foreign: Mapping[str, Sequence[Object]] = {}
     bundles: tuple[frozenset[bytes], ...] = ()
 
     def is_newer(self, version: str) -> bool:
@@ -237,8 +238,7 @@ class Severity(enum.IntEnum):
     """Like `KEEPS_OUT`, and no version of this program writes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """One difference between a configuration and the wanted one: what is so, as the end of a sentence about the webhook.
 
     Of the match condition that depends on the policy, the field is the name of the condition; without a webhook, it is about
@@ -432,8 +432,7 @@ class Change(enum.Enum):
         return self in {Change.NARROWED, Change.TAKEN_OVER}
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(Struct, frozen=True):
     """What one pass of a replica over the webhook configuration has found, and what it may write.
 
     Attributes:
@@ -448,7 +447,6 @@ class Pass:
     wanted: Wanted
     site: Site
     version: str = __version__
-    _: KW_ONLY
     required: Wanted | None = None
     faults: Sequence[Difference] = ()
     owner: Object | None = None

@@ -11,9 +11,11 @@ import base64
 import enum
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from webhook.cluster.client import Object, each_at, found_at
 from webhook.cluster.registration.names import (
@@ -90,8 +92,7 @@ def _sent(resources: str, *operations: str) -> Object:
 NEW_PODS: Final = _sent("pods", "CREATE")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Webhook:
+class Webhook(Struct, frozen=True, eq=False):
     """One webhook of a configuration.
 
     Attributes:
@@ -116,8 +117,7 @@ class Webhook:
         return self.modes in {"any", None} or (mode in AUDIT_MODES) == (self.modes == "auditing")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ConfigurationKind:
+class ConfigurationKind(Struct, frozen=True, eq=False):
     """The mutating or the validating webhook configuration: where it sends reviews, and all webhooks that it may have."""
 
     kind: str
@@ -171,8 +171,7 @@ VALIDATING: Final = ConfigurationKind(
 KINDS: Final = (MUTATING, VALIDATING)
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceReference:
+class ServiceReference(Struct, frozen=True):
     """The Service in front of the webhook, whose certificate must be for ``NAME.NAMESPACE.svc``."""
 
     namespace: str
@@ -184,8 +183,7 @@ class ServiceReference:
         return f"{self.namespace}/{self.name}:{self.port}{self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """Where API servers find one installation of the webhook; the same for all of its replicas.
 
     The bundle is empty if something else fills it in: `inject_ca_from` is ``NAMESPACE/NAME`` of a Certificate whose CAs
@@ -198,8 +196,7 @@ class Site:
     inject_ca_from: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What a policy and its settings require of a webhook configuration; `workloads` are kinds, each ``GROUP/KIND``."""
 
     digest: str

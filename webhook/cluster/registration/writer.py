@@ -10,11 +10,12 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from math import inf
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from certs.upkeep import Backoff, Notice, Notices
