@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from yaml import events
 
 from webhook.cli.terminal import Failure
-from webhook.mapping.document import Document, FieldPath, Problem, Walker, events_of, line_of, syntax_problem
+from webhook.mapping.document import Document, FieldPath, Problem, Walker, line_of, syntax_problem
 from webhook.workloads import children
 
 MAX_DEPTH: Final = 150
@@ -83,7 +83,7 @@ def read_yaml(text: str, source: str, most: int) -> Iterator[Manifest]:
         yaml.YAMLError: it is not YAML.
         ManifestError: it is YAML, but not a manifest.
     """
-    reader = _Reader(events_of(text), source, most)
+    reader = _Reader(text, source, most)
     try:
         for data, lines in reader.documents():
             if data is not None and not isinstance(data, dict):
@@ -97,8 +97,8 @@ def read_yaml(text: str, source: str, most: int) -> Iterator[Manifest]:
 class _Reader(Walker):
     """Builds documents, and ends at the first mistake."""
 
-    def __init__(self, stream: Iterator[events.Event], source: str, most: int) -> None:
-        super().__init__(stream, source)
+    def __init__(self, text: str, source: str, most: int) -> None:
+        super().__init__(text, source)
         self.warnings: list[Problem] = []
         self._most = most
         self._anchors: dict[str, tuple[Any, int, int]] = {}

@@ -137,11 +137,6 @@ def bug(error: Exception, source: str, line: int | None = 1) -> Problem:
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def events_of(text: str) -> Iterator[events.Event]:
-    """Parse a text to events: only they still have tags, anchors, the style of scalars, and lines."""
-    yield from iter(_LOADER(text).get_event, None)
-
-
 def line_of(event: events.Event) -> int:
     """Return the line of an event from 1."""
     return 1 if event.start_mark is None else int(event.start_mark.line) + 1
@@ -196,7 +191,7 @@ def parse(text: str, source: str) -> list[Document]:
         MappingError: not YAML, or YAML that could be misread; each problem with its line and what to write instead.
     """
     with problems_of(source):
-        reader, documents = Walker(events_of(text), source), list[Document]()
+        reader, documents = Walker(text, source), list[Document]()
         try:
             if len(text.encode()) > MAX_BYTES:
                 raise MappingError([Problem(f"longer than {MAX_BYTES // 1024} KiB", source=source, line=1)])
@@ -216,25 +211,29 @@ class _TooMany(Exception):  # noqa: N818  (not an error: it ends the reading)
 
 
 class Walker:
-    """Builds documents from events, and collects what is wrong; another dialect reads and reports in methods of its own."""
+    """Builds documents of events, which still have tags, anchors and lines, and collects what is wrong.
 
-    def __init__(self, stream: Iterator[events.Event], source: str) -> None:
+    Another dialect reads and reports in methods of its own.
+    """
+
+    def __init__(self, text: str, source: str) -> None:
         self.lines: dict[FieldPath, int] = {}
         self.problems: list[Problem] = []
-        self._stream = stream
+        self._text = text
+        self._stream: Iterator[events.Event] = iter(())
         self._source = source
 
     def documents(self) -> Iterator[tuple[Any, dict[FieldPath, int]]]:
         """Yield each document with its lines; one without content is None."""
+        self._stream = iter(_LOADER(self._text).get_event, None)
         for event in self._stream:
             if isinstance(event, events.DocumentStartEvent):
-                self.lines = {}
-                yield self.node(next(self._stream), ()), self.lines
+                root = next(self._stream)
+                self.lines = {(): line_of(root)}
+                yield self.node(root, ()), self.lines
 
     def node(self, event: events.Event, path: FieldPath) -> Any:
         """Build the value that begins with an event."""
-        if path not in self.lines:
-            self.lines[path] = line_of(event)
         self.check(event, path)
         if isinstance(event, events.ScalarEvent):
             return self.scalar(event, path)
@@ -245,7 +244,9 @@ class Walker:
         if isinstance(event, events.SequenceStartEvent):
             elements: list[Any] = []
             while not isinstance(event := next(self._stream), events.SequenceEndEvent):
-                elements.append(self.node(event, (*path, len(elements))))
+                here = (*path, len(elements))
+                self.lines[here] = line_of(event)
+                elements.append(self.node(event, here))
             return elements
         values: dict[str, Any] = {}
         while not isinstance(event := next(self._stream), events.MappingEndEvent):
