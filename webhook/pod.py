@@ -382,9 +382,11 @@ def value_source(entry: EnvVar) -> tuple[str, str] | None:
     if entry.value or not present(entry.value_from) or memoryview(entry.value_from).nbytes > MAX_SOURCE:
         return None
     kinds = [(kind, source) for kind, source in (_sources.decode(entry.value_from) or {}).items() if present(source)]
-    if len(kinds) != 1:
-        return None
-    ((kind, source),) = kinds
+    return _named_source(*kinds[0]) if len(kinds) == 1 else None
+
+
+def _named_source(kind: str, source: msgspec.Raw) -> tuple[str, str] | None:
+    """A source of one kind, if it has a name or path."""
     try:
         names = _source_name.decode(source)
     except msgspec.ValidationError:

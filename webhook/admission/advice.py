@@ -86,11 +86,15 @@ def _of_bare_count(intent: Intent, reading: Reading, size: str | None) -> str:
             choices = [f"{container.spelled(keys[whole.key_name])}: {whole.text} for a whole device"]
     choices += [] if size is None else [f"{size} for another size"]
     choices[:1] = [f"set {choice}" for choice in choices[:1]]
-    # Many targets cannot express whole devices.
-    if intent.home or (container.plain and not intent.chosen) or _expresses_whole(intent.target, intent.policy):
+    if intent.home or _permits_whole(intent):
         choices.append(f"{'or ' if choices else ''}annotate the namespace {labels.BARE_DEVICES}: whole")
     assumed = " (share is assumed)" if intent.overrides.decided is None else ""
     return f"{assumed}; {', '.join(choices)}" if choices else assumed
+
+
+def _permits_whole(intent: Intent) -> bool:
+    """Whether a count alone would be permitted if it meant whole devices: many targets cannot express them."""
+    return (intent.container.plain and not intent.chosen) or _expresses_whole(intent.target, intent.policy)
 
 
 def or_whole(plan: Plan, vendor: Vendor) -> str:

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 
 from webhook.admission.survey import Claimed, ContainerKeys, PodKeys
-from webhook.mapping.model.keys import CONTAINER, Key
+from webhook.mapping.model.keys import CONTAINER, Binding, Key
 from webhook.mapping.model.names import Owner
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -90,8 +90,7 @@ class ContainerRequest(msgspec.Struct):
     def add(self, owner: Owner, name: str, text: str, number: Number) -> None:
         """Add a key of `vendor`; what 0 means is known only when all of them are added."""
         key = self.vendor.keys[owner.key_name]
-        # The variables of the name without the container that it is for.
-        binding = tuple([pair for pair in owner.binding if pair[0] != CONTAINER]) if owner.binding else ()
+        binding = _without_container(owner.binding) if owner.binding else ()
         entry = KeyValue(key.name, name, text, number, binding)
         present = self.key_values.get(key.name) or self.zero.get(key.name)
         if present is not None and key.place == "nodeSelector":
@@ -227,6 +226,11 @@ class ContainerRequest(msgspec.Struct):
             value=None if entry is None else entry.text,
             instead=instead,
         )
+
+
+def _without_container(binding: Binding) -> Binding:
+    """The variables of a name without the container that it is for."""
+    return tuple([pair for pair in binding if pair[0] != CONTAINER])
 
 
 def _requesting(by_vendor: Collection[ContainerRequest]) -> ContainerRequest | None:

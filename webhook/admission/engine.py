@@ -195,9 +195,13 @@ def _left_alone(seen: Survey, resolution: PodResult, policy: Policy) -> Unsettle
             requesting = filter(None, (unchanged.requested, unchanged.requested.copy))
             found += [(slot, each.vendor, unchanged.share) for each in requesting]
         elif container.resources and position not in settled:
-            owners = dict.fromkeys([policy.resources.owners(name)[0].vendor for name in container.resources])
-            found += [(slot, policy.vendors[each], None) for each in owners]
+            found += [(slot, policy.vendors[each], None) for each in _owners(container.resources, policy)]
     return tuple(found)
+
+
+def _owners(names: Iterable[str], policy: Policy) -> Iterable[str]:
+    """The vendors of some resource names, each once."""
+    return dict.fromkeys([policy.resources.owners(name)[0].vendor for name in names])
 
 
 def _allocations(slots: tuple[Slot, ...], resolution: PodResult) -> tuple[Allocation, ...]:

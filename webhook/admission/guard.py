@@ -142,8 +142,7 @@ def _strip_owned(plan: Plan) -> None:
 
 def _strip(plan: Plan, what: str, texts: dict[str, str], sent: Mapping[str, str], vendors: Iterable[Vendor]) -> None:
     """Remove the marks that belong to one of these vendors among annotations or labels."""
-    found = {key for vendor in vendors for key in getattr(vendor.owned, f"{what}s").among(sent)}
-    marks = [key for key in sent if key in found] if found else []
+    marks = _marks(sent, [getattr(vendor.owned, f"{what}s") for vendor in vendors])
     if len(marks) > MAX_MARKS:
         message = f"{len(marks)} {what}s belong to schedulers: remove them from the manifest"
         raise deny(Reason.TOO_MANY, message, field=f"metadata.{what}s")
@@ -155,6 +154,12 @@ def _strip(plan: Plan, what: str, texts: dict[str, str], sent: Mapping[str, str]
             message = f"{what} {shorten(key)} belongs to the scheduler of {names} and was removed"
             message += ": remove it from the manifest"
             plan.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
+
+
+def _marks(sent: Mapping[str, str], owned: Iterable[NameSet]) -> list[str]:
+    """The keys that are in one of these sets, in their order."""
+    found = {key for names in owned for key in names.among(sent)}
+    return [key for key in sent if key in found] if found else []
 
 
 def _guard_keys(plan: Plan, texts: dict[str, str], sent: Mapping[str, str], place: GuardPlace) -> None:

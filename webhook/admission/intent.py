@@ -19,7 +19,7 @@ from webhook import labels
 from webhook.admission.collect import ContainerRequest
 from webhook.admission.decision import Context, Plan
 from webhook.mapping.document import nearest_known
-from webhook.mapping.model.keys import Binding
+from webhook.mapping.model.keys import Binding, Key
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.shim import ARCH_LABEL
 from webhook.mapping.model.vendor import Default, Vendor
@@ -400,11 +400,15 @@ def check_ordered(target: Vendor, origin: Origin, policy: Policy) -> None:
         return
     keys = [key for key in target.keys.values() if key.place == "resource"]
     served = policy.serves(target, [name.text for key in keys for name in key.spellings])
-    plain = target.place.scheduler is None and bool(keys) and all(key.plain for key in keys)
-    if not (served or plain):
+    if not served and not _is_plain_plugin(target, keys):
         message = f"the {origin}'s annotation {labels.TARGET} names {target.name}, which nothing here serves"
         message = f"{message}: {serving(target, policy)}"
         raise deny(Reason.NOT_SERVED, message, field=labels.TARGET, value=target.name)
+
+
+def _is_plain_plugin(vendor: Vendor, resources: list[Key]) -> bool:
+    """Whether a maker's device plugin is all that a vendor's resources take: no scheduler is written for it."""
+    return vendor.place.scheduler is None and bool(resources) and all(key.plain for key in resources)
 
 
 def unserved(container: ContainerRequest, policy: Policy) -> Denied:

@@ -78,15 +78,19 @@ def judge_update(old: Pod, new: Pod, context: Context, policy: Policy) -> Decisi
         changed += _marks(old, new, context.user, policy)
     field = _first_changed(changed, old, new)
     if field is None:
-        # What denies the stored pod, too, is no fault of the update.
-        late = None if newer.allowed or newer.denial == older.denial else newer.denial
-        owns_something = any(context.user in vendor.owned_by for vendor in policy.vendors.values())
-        return _ALLOWED[Reason.ALREADY_RIGHT] if late is None or owns_something else denied(late)
+        return _late(newer, older, context.user, policy)
     message = (
         f"{field} belongs to a scheduler, and {context.user or 'its user'} may not change it: leave it, "
         "or list that user under `ownedBy` of the mapping"
     )
     return denied(Finding(Reason.OWNED_CHANGED, message, field=field))
+
+
+def _late(newer: Decision, older: Decision, user: str, policy: Policy) -> Decision:
+    """The denial of an update by what is denied in the new pod: what is in the stored pod, too, is no fault of it."""
+    late = None if newer.allowed or newer.denial == older.denial else newer.denial
+    owns_something = any(user in vendor.owned_by for vendor in policy.vendors.values())
+    return _ALLOWED[Reason.ALREADY_RIGHT] if late is None or owns_something else denied(late)
 
 
 def _stripped(decision: Decision) -> list[str]:
@@ -212,9 +216,7 @@ MAX_DECISIONS: Final = 512
 
 def judge_ephemeral(old: Pod, new: Pod, context: Context, policy: Policy) -> Decision:
     """Judge what is added to a pod: denied if a container with a share of the pod would be, or would lose something."""
-    before, after = [entries(each.spec.ephemeral_containers, EPHEMERAL_CONTAINERS) for each in (old, new)]
-    names, pod = {each.name for each in before}, what_counts(old, old, policy)
-    added = [each for each in after if each.name not in names]
+    added, pod = _added(old, new), what_counts(old, old, policy)
     if skip_reason(pod, context, policy) is not None or enforcement_of(pod, context).mode is not Mode.ENFORCE:
         return _ALLOWED[Reason.ALREADY_RIGHT]
     excess = overfull(pod)
@@ -228,6 +230,12 @@ def judge_ephemeral(old: Pod, new: Pod, context: Context, policy: Policy) -> Dec
         if finding is not None:
             return denied(replace(finding, container=container.name))
     return _ALLOWED[Reason.ALREADY_RIGHT]
+
+
+def _added(old: Pod, new: Pod) -> list[Container]:
+    before, after = [entries(each.spec.ephemeral_containers, EPHEMERAL_CONTAINERS) for each in (old, new)]
+    names = {each.name for each in before}
+    return [each for each in after if each.name not in names]
 
 
 def _shares_of(pod: Pod, context: Context, policy: Policy) -> list[Allocation]:
@@ -473,12 +481,16 @@ def _above(data: Any, spots: Iterable[Spot], policy: Policy) -> Iterator[Stray]:
     """Yield labels and annotations of an object, or of one inside it, that its pods do not get."""
     apart = [spot for spot in spots if spot.apart]
     had = {each for spot in apart for each in _texts(spot.pod().get("metadata"))}
-    depths = [(spot, depth) for spot in reversed(apart) for depth in range(len(spot.root), len(spot.path))]
-    # Where objects around pods have metadata, each with the first pod inside it.
-    for path, spot in {(*spot.path[:depth], "metadata"): spot for spot, depth in depths}.items():
+    for path, spot in _metadata_above(apart).items():
         for field, key in _texts(_at(data, path)):
             if (field, key) not in had:
                 yield from _of_pod((*path, field, key), spot, policy)
+
+
+def _metadata_above(spots: Sequence[Spot]) -> dict[FieldPath, Spot]:
+    """Where the objects around pods have metadata, each with the first pod inside it."""
+    depths = [(spot, depth) for spot in reversed(spots) for depth in range(len(spot.root), len(spot.path))]
+    return {(*spot.path[:depth], "metadata"): spot for spot, depth in depths}
 
 
 def _texts(metadata: Any) -> list[tuple[str, str]]:

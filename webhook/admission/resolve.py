@@ -151,9 +151,7 @@ def _checked(results: Sequence[Settled | Unchanged], keys: PodKeys, overrides: O
     second = _second_pass(first, keys, overrides, policy)
     both = zip(first.settled, second.settled, strict=True)
     others = [again for one, again in both if not (one.target is again.requested.vendor is again.target)]
-    if not others:
-        return first
-    return _merged(first.settled, first.left, keys, {again.requested.position: again for again in others})
+    return _merged(first.settled, first.left, keys, others) if others else first
 
 
 def _read_already(first: PodResult, keys: PodKeys, overrides: Overrides, policy: Policy) -> bool:
@@ -261,17 +259,13 @@ def _together(results: Sequence[Settled | Unchanged], keys: PodKeys, policy: Pol
 
 
 def _merged(
-    settled: Sequence[Settled], left: tuple[Unchanged, ...], keys: PodKeys, second_pass: Mapping[int, Settled] = {}
+    settled: Sequence[Settled], left: tuple[Unchanged, ...], keys: PodKeys, others: Iterable[Settled] = ()
 ) -> PodResult:
-    """Merge the results of a pod's containers; `second_pass` as in the result, as far as it is known."""
+    """Merge the results of a pod's containers; `others` are those of a second pass that are not the target's."""
+    second_pass = {again.requested.position: again for again in others}
     findings = list(itertools.chain.from_iterable([container.findings for container in settled]))
     findings += filter(None, [each.finding for each in left])
-    for container in settled:
-        unlimited = container.form.unlimited is not None or container.target.unlimited is not None
-        if unlimited or container.requested.keys.init:
-            again = second_pass.get(container.requested.position)
-            owner = container.target if again is None else again.requested.vendor
-            findings += _not_kept(container, owner, settled, keys)
+    findings += _all_not_kept(settled, second_pass, keys)
     if len(settled) > 1:
         findings += _single_device_lost(settled)
     labels: dict[str, str | None] = {}
@@ -279,6 +273,16 @@ def _merged(
     if any([container.keys or container.translated for container in settled]):
         _merge_pod_keys(settled, keys, labels, annotations)
     return PodResult(tuple(settled), labels, annotations, tuple(findings), left, second_pass)
+
+
+def _all_not_kept(settled: Sequence[Settled], second_pass: Mapping[int, Settled], keys: PodKeys) -> Iterator[Finding]:
+    """Report what containers are not kept to, each by the vendor whose keys it has in the end."""
+    for container in settled:
+        unlimited = container.form.unlimited is not None or container.target.unlimited is not None
+        if unlimited or container.requested.keys.init:
+            again = second_pass.get(container.requested.position)
+            owner = container.target if again is None else again.requested.vendor
+            yield from _not_kept(container, owner, settled, keys)
 
 
 def _not_kept(container: Settled, owner: Vendor, settled: Iterable[Settled], keys: PodKeys) -> Iterator[Finding]:
@@ -345,11 +349,16 @@ def _single_device_lost(settled: Sequence[Settled]) -> Iterator[Finding]:
         message = f"{on_one}, {target.name} may use several: request in one container if that matters"
         yield Finding(Reason.SINGLE_DEVICE_LOST, message)
         return
-    shares = [each for each in together if each.request.devices == 1 and not each.request.whole]
-    alike = [each for each in shares if each.target is target and each.requested.vendor is source]
-    if target.claim.matching is None or not len(alike) == len(together) <= MAX_REQUESTS:
+    if target.claim.matching is None or not _fit_one_claim(together, source, target):
         message = f"{on_one}, which these claims of {target.name} cannot: request in one container"
         raise together[0].requested.deny(Reason.NO_EQUIVALENT, message)
+
+
+def _fit_one_claim(together: Sequence[Settled], source: Vendor, target: Vendor) -> bool:
+    """Whether containers can be requests of one claim, for shares of one device."""
+    shares = [each for each in together if each.request.devices == 1 and not each.request.whole]
+    alike = [each for each in shares if each.target is target and each.requested.vendor is source]
+    return len(alike) == len(together) <= MAX_REQUESTS
 
 
 def _merge_pod_keys(

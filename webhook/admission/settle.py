@@ -261,9 +261,7 @@ def _away(intent: Intent, namespace: NamespaceDefaults) -> Settled:
     try:
         settled = _with_most_defaults(intent, namespace)
     except Denied as denial:
-        # The settings alone move a part that the hardware isolates to a vendor that isolates none.
-        isolates = any(form.isolated for form in intent.target.forms)
-        if isinstance(denial, LeftAlone) or isolates or not (intent.by_settings and isolates_part(intent)):
+        if isinstance(denial, LeftAlone) or not _isolated_away(intent):
             raise
         raise isolation_denied(intent) from None
     reading = settled.reading
@@ -274,6 +272,12 @@ def _away(intent: Intent, namespace: NamespaceDefaults) -> Settled:
         message = f"{shown} was isolated by hardware; {share} is limited by software only"
         settled.findings.append(Finding(Reason.ISOLATION_LOST, message, intent.container.name))
     return settled
+
+
+def _isolated_away(intent: Intent) -> bool:
+    """Whether the settings alone move a part that the hardware isolates to a vendor that isolates none."""
+    isolates = any(form.isolated for form in intent.target.forms)
+    return not isolates and intent.by_settings and isolates_part(intent)
 
 
 def _with_most_defaults(intent: Intent, namespace: NamespaceDefaults) -> Settled:
@@ -487,9 +491,7 @@ def _written_for(intent: Intent, reading: Reading) -> tuple[Request, Written, tu
         return intent.written(request)
     except NoEquivalent as error:
         failure = error
-    # Whole devices that a plain device plugin serves as well, by choice, and no order of the pod's own.
-    meant = intent.overrides.whole or "memory" in reading.specified
-    if meant and not intent.chosen and request.whole and container.plain:
+    if _stays_plain(intent, reading):
         message = (
             f"{container.shown} requests whole devices, which {target.name} cannot express: left to the device plugin"
         )
@@ -509,6 +511,12 @@ def _written_for(intent: Intent, reading: Reading) -> tuple[Request, Written, tu
             continue
         return written_request, written, (*assumed, *dropped)
     raise NoEquivalent(f"({request}): {'; '.join(failure.reasons[:2]) or 'none of its forms fits'}")
+
+
+def _stays_plain(intent: Intent, reading: Reading) -> bool:
+    """Whether it is whole devices that a plain device plugin serves as well, by choice, and no order of the pod's own."""
+    meant = intent.overrides.whole or "memory" in reading.specified
+    return meant and not intent.chosen and reading.request.whole and intent.container.plain
 
 
 def _report_rounding(settled: Settled, request: Request) -> None:

@@ -157,7 +157,7 @@ class _Search(Struct):
         containers = tuple([self._container(slot) for slot in all_slots])
         if self.claims and (own := own_claims(pod, policy)):
             containers = tuple(map(partial(self._with_own_claim, own), all_slots, containers))
-        has_request = self.keys_left < MAX_KEYS or any([each.claimed is not None for each in containers])
+        has_request = self._requested(containers)
         labels = self._read(metadata.labels, policy.labels)
         annotations = self._read(metadata.annotations, policy.annotations)
         keys = PodKeys(containers, labels, annotations, self._read(pod.spec.node_selector, policy.node_selector))
@@ -165,13 +165,24 @@ class _Search(Struct):
         if has_request:
             _check_names(all_slots)
         if metadata.labels or metadata.annotations:
-            for report, place in itertools.product((_misplaced, _misspelled), _PLACES):
-                texts = metadata.labels if place == "label" else metadata.annotations
-                self.findings += report(place, texts, policy) if texts else ()
+            self._report_texts({"label": metadata.labels or {}, "annotation": metadata.annotations or {}})
+        denial = self._denial() if self.findings else None
+        return Survey(keys, all_slots, self.claims, has_request, tuple(self.findings), denial)
+
+    def _requested(self, containers: Iterable[ContainerKeys]) -> bool:
+        """Whether containers have keys, or claims of ours, before those of the pod are counted."""
+        return self.keys_left < MAX_KEYS or any([each.claimed is not None for each in containers])
+
+    def _report_texts(self, places: Mapping[Place, Mapping[str, str]]) -> None:
+        """Report labels and annotations that are no keys where they are."""
+        for report, (place, texts) in itertools.product((_misplaced, _misspelled), places.items()):
+            self.findings += report(place, texts, self.policy) if texts else ()
+
+    def _denial(self) -> Finding | None:
+        """What denies the pod, all of it at once, taken out of the findings."""
         denials = [each for each in self.findings if each.reason.kind is ReasonKind.DENIAL]
-        findings = tuple([each for each in self.findings if each not in denials])
-        denial = all_at_once(denials) if denials else None
-        return Survey(keys, all_slots, self.claims, has_request, findings, denial)
+        self.findings = [finding for finding in self.findings if finding not in denials]
+        return all_at_once(denials) if denials else None
 
     def _container(self, slot: Slot) -> ContainerKeys:
         """The resources of a container that are keys; reports names that may be meant as some, and notes its claims."""
@@ -462,9 +473,8 @@ def unread_keys(
     """
     for place, texts in zip(_PLACES, (labels, annotations), strict=True):
         known = _KNOWN[kind, place]
-        own = [key for key in texts if key not in known and key.startswith(PREFIX)] if texts else ()
-        if not own:  # nearly always: for most pods this comparison is all
-            continue
+        # Nearly always there is none: for most pods this comparison is all.
+        own = [key for key in texts or () if key not in known and key.startswith(PREFIX)]
         # Sorted, as the API server sends them and a manifest does not: the report is the same for both.
         for key in [key for key in sorted(own) if not _read(key, place, kind, policy)][:MOST]:
             message = f"{place} {key[:LETTERS]} has no effect on a {kind}: {_meant(key, place, kind, policy)}"

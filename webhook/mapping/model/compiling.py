@@ -275,9 +275,7 @@ def _variables(
     document: Vendor, keys: Collection[Key], own: Collection[str], problems: Problems
 ) -> dict[str, Variable]:
     """Compile the variable parts of names, with their rows."""
-    variables, compiled = document.variables, dict[str, Variable]()
-    named = (*document.marks, *document.all_hints, *(document.match.keys or ()))
-    marks = {variable for name in named for variable in Template(name).variables}
+    variables, marks, compiled = document.variables, _variables_of_marks(document), dict[str, Variable]()
     used = {variable for key in keys for variable in (*key.variables, key.row_of)}
     empty, unused = _empty(variables, used, problems), {*own} - used
     for name, variable in variables.items():
@@ -291,6 +289,12 @@ def _variables(
             # Nothing is written with it, and only marks are read with it.
             here.add((), f"has no effect: no key contains {{{name}}}", "add it to a key, or remove it")
     return compiled
+
+
+def _variables_of_marks(document: Vendor) -> set[str]:
+    """Those in names that only a scheduler writes, and in hints."""
+    names = (*document.marks, *document.all_hints, *(document.match.keys or ()))
+    return {variable for name in names for variable in Template(name).variables}
 
 
 def _empty(variables: Variables, keys: Collection[str | None], problems: Problems) -> set[str]:

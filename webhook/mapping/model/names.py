@@ -240,10 +240,7 @@ class Nearness:
         self._prefixes = tuple(sorted({prefix for vendor in vendors for prefix in vendor.lets_through.prefixes}))
         self._resources = _Keys(name for vendor in vendors for name in _local_names(vendor, "resource"))
         self._metadata = _Keys(name for vendor in vendors for name in _local_names(vendor, "label", "annotation"))
-        hints = [Template(hint).glob for vendor in vendors for hint in vendor.all_hints]
-        listed = [hint.rpartition("/") for hint in hints if "*" not in hint]
-        self._hints = _Keys((domain, _LocalName(local)) for domain, _, local in listed)
-        self._hint_patterns = NameSet.of(hint for hint in hints if "*" in hint)
+        self._hints, self._hint_patterns = _hints_of(vendors)
         # Resource names of other systems.
         self.known = _of_others(vendors, "resource")
         self._told = _of_others(vendors, "label", "annotation")
@@ -310,8 +307,12 @@ class Nearness:
         meant = next((each.meant for each in near if each is not None and each.meant), None)
         if meant is not None:
             return (meant,)
+        return self._with_ending(local, target)
+
+    def _with_ending(self, local: str, target: str | None) -> tuple[str, ...]:
+        """Return the names in any domain that end so, the target's first."""
         own = self._amounts[target].names if target in self._amounts else frozenset()
-        ending = [f"{each}/{local}" for each, names in below.items() if local in names]
+        ending = [f"{each}/{local}" for each, names in self._resources.below.items() if local in names]
         return tuple(sorted(ending, key=lambda key: key not in own))
 
     def _hint(self, domain: str, local: str) -> NearMiss | None:
@@ -365,6 +366,14 @@ class Nearness:
 
 def _of_others(vendors: Iterable[Vendor], *places: KnownPlace) -> NameSet:
     return NameSet.of(entry.name for vendor in vendors for entry in vendor.names_of_others(*places))
+
+
+def _hints_of(vendors: Iterable[Vendor]) -> tuple[_Keys, NameSet]:
+    """Return the hints that can be listed, and patterns of the others."""
+    hints = [Template(hint).glob for vendor in vendors for hint in vendor.all_hints]
+    listed = [hint.rpartition("/") for hint in hints if "*" not in hint]
+    patterns = NameSet.of(hint for hint in hints if "*" in hint)
+    return _Keys((domain, _LocalName(local)) for domain, _, local in listed), patterns
 
 
 def _around(text: str) -> tuple[str, str]:

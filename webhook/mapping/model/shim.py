@@ -469,13 +469,17 @@ def _variables(shim: Shim) -> dict[str, Any]:
     written = {} if shim.audit is None else {LD_AUDIT: ":".join(shim.audit.files)}
     written |= {} if shim.own_path is None else {shim.own_path["name"]: shim.own_path["value"]}
     variables = sorted((ShimVariable(*each) for each in (written | shim.env).items()), key=attrgetter("indexed"))
-    # Those of a document that is extended give way to the variables of the one that extends it.
-    taken = re.compile("|".join(re.escape(each.pattern).replace(r"\*", "[0-9]+") for each in variables) or "(?!)")
-    if_unset = {name: value for name, value in shim.env_if_unset.items() if taken.fullmatch(name) is None}
+    if_unset = _if_unset(shim, variables)
     loader = {LD_PRELOAD: shim.preload, LD_LIBRARY_PATH: shim.library_path}
     named = (*(variable.pattern for variable in variables), *if_unset, *(name for name, led in loader.items() if led))
     indexed = any(variable.indexed for variable in variables)
     return {"variables": tuple(variables), "indexed": indexed, "if_unset": if_unset, "names": frozenset(named)}
+
+
+def _if_unset(shim: Shim, variables: Iterable[ShimVariable]) -> dict[str, str]:
+    """Those of a document that is extended give way to the variables of the one that extends it."""
+    taken = re.compile("|".join(re.escape(each.pattern).replace(r"\*", "[0-9]+") for each in variables) or "(?!)")
+    return {name: value for name, value in shim.env_if_unset.items() if taken.fullmatch(name) is None}
 
 
 def _source(delivery: Literal["none"] | WrittenDelivery) -> tuple[DeliveryKind, DeliveryVolume | None]:
