@@ -85,8 +85,8 @@ def parse_quantity(text: str) -> Number:
     Raises:
         QuantityError: no quantity, longer than `MAX_TEXT`, an exponent beyond `MAX_EXPONENT`, or beyond `MAX_VALUE`.
     """
-    if text.isdigit() and text.isascii() and len(text) <= MAX_TEXT:  # nearly all of them
-        return _bounded(text, int(text))
+    if text.isdigit() and text.isascii() and len(text) <= MAX_TEXT and (whole := int(text)) <= MAX_VALUE:
+        return whole  # as nearly all of them
     if len(text) > MAX_TEXT:
         raise QuantityError(text, f"is longer than the {MAX_TEXT} characters that any honest quantity needs")
     match = _GRAMMAR.fullmatch(text)
